@@ -29,5 +29,7 @@ def test_the_documentation_shows_the_example() -> None:
 def test_the_example_is_played_with_both_schedulers(tmp_path: Path) -> None:
     file = shortened(tmp_path, "scenario.yaml", until="20m")
     spread, packed = run_scenario(file)["schedulers"]
-    assert spread["summary"]["pending"]["mean"] == packed["summary"]["pending"]["mean"] == 0
-    assert spread["summary"]["imbalance"]["mean"] < packed["summary"]["imbalance"]["mean"]
+    assert (
+        spread["summary"]["pods.pending"]["mean"] == packed["summary"]["pods.pending"]["mean"] == 0
+    )
+    assert spread["summary"]["imbalance.cpu"]["mean"] < packed["summary"]["imbalance.cpu"]["mean"]
