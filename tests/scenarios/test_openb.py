@@ -13,7 +13,7 @@ from gallery.gpu_clusters import MODELS, gpu_pod
 from moorage.errors import InputError
 from moorage.gallery.typical_pods import typical_pods
 from moorage.scenarios.openb import Allocation, run_openb, write_curve
-from moorage.scenarios.openb_trace import (
+from moorage.scenarios.traces.openb import (
     Order,
     TraceNode,
     TracePod,

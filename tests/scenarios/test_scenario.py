@@ -13,7 +13,6 @@ from moorage.controllers.kubelet import FINISH_AFTER
 from moorage.controllers.objects import Json
 from moorage.errors import InputError
 from moorage.model.quantity import parse_milli
-from moorage.scenarios.arrivals import trace_pods
 from moorage.scenarios.generators import draw_amount, draw_seconds, generated
 from moorage.scenarios.scenario import (
     Drawn,
@@ -239,38 +238,6 @@ def test_run_times_are_drawn_as_their_names_say() -> None:
     drawn = [draw_seconds(Drawn(lognormal=("5m", 1.0)), dice) for _ in range(5000)]
     assert median(drawn) == pytest.approx(300, rel=0.1)
     assert draw_seconds(Drawn(constant="1m30s"), dice) == 90
-
-
-def test_a_trace_of_pods_is_read(tmp_path: Path) -> None:
-    file = read(tmp_path, HEAD)
-    (tmp_path / "t.csv").write_text("at,name,cpu,memory,runTime\n1m,a,500m,1Gi,30s\n2m,b,1,2Gi,\n")
-    first, second = trace_pods(file, "t.csv")
-    assert (first.at, first.manifest["metadata"]["annotations"]) == (60, {FINISH_AFTER: "30.000s"})
-    assert second.manifest["spec"]["containers"][0]["resources"]["requests"] == {
-        "cpu": "1",
-        "memory": "2Gi",
-    }
-    assert "annotations" not in second.manifest["metadata"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("at,name,cpu\n", ":1: expected the column memory"),
-        ("at,name,cpu,memory\n1m,a,,1Gi\n", ":2: cpu: expected a value, got nothing"),
-        ("at,name,cpu,memory\n1m,a,1,1Gi\nlate,b,1,1Gi\n", ":3: at, runTime: expected durations: "),
-        (
-            "at,name,cpu,memory\n1m,a,much,1Gi\n",
-            ":2: cpu, memory: expected quantities such as 500m",
-        ),
-    ],
-)
-def test_a_trace_that_is_wrong_is_told_by_line(tmp_path: Path, text: str, message: str) -> None:
-    file = read(tmp_path, HEAD)
-    (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(InputError) as error:
-        list(trace_pods(file, "t.csv"))
-    assert str(error.value).startswith(f"{tmp_path / 't.csv'}{message}")
 
 
 def test_taints_are_written_as_for_kubectl() -> None:

@@ -112,7 +112,7 @@ def _print_schema(args: argparse.Namespace) -> int:
 @collecting_rarely()
 def _run_openb(args: argparse.Namespace) -> int:
     from moorage.scenarios.openb import run_openb, write_curve
-    from moorage.scenarios.openb_trace import read_nodes, read_order, read_pods
+    from moorage.scenarios.traces.openb import read_nodes, read_order, read_pods
 
     nodes, pods = read_nodes(args.nodes), read_pods(args.pods)
     order = read_order(args.order, len(pods), len(nodes))

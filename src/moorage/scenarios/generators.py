@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from moorage.errors import InputError
 from moorage.model.duration import parse_duration
 from moorage.model.quantity import parse_milli
-from moorage.scenarios.arrivals import pod_manifest, trace_pods
+from moorage.scenarios.pods import pod_manifest
 from moorage.scenarios.scenario import Drawn, Generator, PodSize, Rate
 from moorage.scenarios.scenario_file import ScenarioFile
+from moorage.scenarios.traces.layouts import trace_pods
 
 _HOUR = 3600.0
 _MOST = 1_000_000
@@ -90,9 +91,7 @@ _Maker = Callable[[str, Random], tuple[dict[str, Any], ...]]
 def _maker(file: ScenarioFile, given: Generator) -> _Maker:
     """What comes under a name."""
     if given.like is not None:
-        known = [one.manifest for one in trace_pods(file, given.like.file)]
-        if not known:
-            raise InputError(f"{file.file(given.like.file)}: expected at least one pod")
+        known = trace_pods(file, given.like)
 
         def again(name: str, dice: Random) -> tuple[dict[str, Any], ...]:
             pod = dice.choice(known)

@@ -16,13 +16,20 @@ from moorage.config import load_config
 from moorage.config.types import API_VERSION, KIND
 from moorage.errors import InputError
 from moorage.gallery.catalogue import GALLERY
-from moorage.gallery.gpus import GPU_COUNT, GPU_MILLI, GPU_MODEL
+from moorage.gallery.gpus import GPU_MODEL
 from moorage.gallery.typical_pods import as_args, typical_pods
 from moorage.gallery.typical_pods_policy import TypicalPodsPolicy
 from moorage.model.meta import Json, ObjectMeta
 from moorage.model.node import Node, NodeStatus
 from moorage.model.pod import Container, Pod, PodSpec, ResourceMap, ResourceRequirements
-from moorage.scenarios.openb_trace import WHOLE_GPU, Order, TraceNode, TracePod
+from moorage.scenarios.traces.openb import (
+    WHOLE_GPU,
+    Order,
+    TraceNode,
+    TracePod,
+    gpu_notes,
+    node_amounts,
+)
 from moorage.simulator.virtual import VirtualCluster
 from moorage.simulator.world import full_registry
 
@@ -145,12 +152,7 @@ def policy_profile(plugin: str, pods: Iterable[Pod]) -> Json:
 
 
 def _node(node: TraceNode) -> Node:
-    amounts: ResourceMap = {
-        "cpu": f"{node.cpu_milli}m",
-        "memory": f"{node.memory_mib}Mi",
-        "pods": "1000000",
-        GPU_COUNT: str(node.gpus),
-    }
+    amounts: ResourceMap = dict(node_amounts(node))
     labels = {GPU_MODEL: node.model} if node.model else {}
     return Node(
         metadata=ObjectMeta(name=node.name, uid=node.name, labels=labels),
@@ -161,13 +163,8 @@ def _node(node: TraceNode) -> Node:
 def _pod(pod: TracePod) -> Pod:
     requests = {"cpu": f"{pod.cpu_milli}m", "memory": f"{pod.memory_mib}Mi"}
     container = Container(name="main", resources=ResourceRequirements(requests=dict(requests)))
-    notes = {}
-    if pod.gpus:
-        notes = {GPU_COUNT: str(pod.gpus), GPU_MILLI: str(pod.gpu_milli)}
-        if pod.models:
-            notes[GPU_MODEL] = "|".join(pod.models)
     return Pod(
-        metadata=ObjectMeta(namespace=_NAMESPACE, annotations=notes),
+        metadata=ObjectMeta(namespace=_NAMESPACE, annotations=gpu_notes(pod)),
         spec=PodSpec(containers=(container,)),
     )
 

@@ -10,7 +10,6 @@ from moorage.config import KubeSchedulerConfiguration, default_config, load_conf
 from moorage.controllers.kubelet import KubeletOptions
 from moorage.controllers.objects import Json
 from moorage.errors import InputError
-from moorage.scenarios.arrivals import trace_pods
 from moorage.scenarios.events import befall
 from moorage.scenarios.generators import generated
 from moorage.scenarios.measures import Measures
@@ -18,6 +17,7 @@ from moorage.scenarios.scenario import ScenarioScheduler
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.simulation import Simulation
 from moorage.scenarios.summary import summary
+from moorage.scenarios.traces.layouts import trace_changes
 from moorage.simulator.manifests import load_manifests, read_documents
 from moorage.simulator.node_shapes import parse_shape, shaped_nodes
 from moorage.simulator.world import full_registry
@@ -70,8 +70,9 @@ def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
                     if one.gone is not None:
                         run.plan(at + one.gone, partial(run.go, body))
         if arrival.trace is not None:
-            for pod in trace_pods(file, arrival.trace.file):
-                run.plan(at + pod.at, partial(run.come, pod.manifest))
+            for change in trace_changes(file, arrival.trace):
+                act = run.come if change.what == "create" else run.go
+                run.plan(at + change.at, partial(act, change.object))
     for number, event in enumerate(scenario.events):
         at = file.seconds(event.at, f"events[{number}].at")
         run.plan(at, partial(befall, run, file, number, event, nodes))

@@ -56,10 +56,17 @@ class Rate(_Part, frozen=True):
     """The time in which the whole burst comes."""
 
 
+WITH_NODES = ("openb",)
+"""Layouts of traces that have a file of nodes."""
+
+
 class TraceOfPods(_Part, frozen=True):
-    """Pods as a CSV file lists them: columns at, name, cpu, memory, and perhaps runTime."""
+    """What came and went elsewhere, as files of one of several layouts tell."""
 
     file: str
+    layout: Literal["csv", "openb"] = "csv"
+    nodes: str = ""
+    """The file of the nodes, where a layout has one; left out: the nodes are the cluster's."""
 
 
 class Generator(_Part, frozen=True):

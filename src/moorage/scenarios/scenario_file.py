@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from moorage.model.quantity import parse_milli
-from moorage.scenarios.scenario import Arrival, Drawn, Generator, Rate, Scenario
+from moorage.scenarios.scenario import (
+    WITH_NODES,
+    Arrival,
+    Drawn,
+    Generator,
+    Rate,
+    Scenario,
+    TraceOfPods,
+)
 from moorage.scenarios.yaml_file import YamlFile
 
 
@@ -44,6 +52,12 @@ class ScenarioFile(YamlFile[Scenario]):
             self.refuse(field, "expected one of manifests, generate and trace")
         if arrival.generate is not None:
             self._check_generator(arrival.generate, f"{field}.generate")
+        if arrival.trace is not None:
+            self._check_trace(arrival.trace, f"{field}.trace")
+
+    def _check_trace(self, trace: TraceOfPods, field: str) -> None:
+        if trace.nodes and trace.layout not in WITH_NODES:
+            self.refuse(f"{field}.nodes", f"expected none: {trace.layout} has no file of nodes")
 
     def _check_generator(self, given: Generator, field: str) -> None:
         self._check_rate(given.rate, f"{field}.rate")
@@ -53,6 +67,8 @@ class ScenarioFile(YamlFile[Scenario]):
             self.refuse(field, "expected one of sizes and like")
         if given.like is not None and (given.run_time or given.template or given.objects):
             self.refuse(field, "expected no runTime, template or objects beside like")
+        if given.like is not None:
+            self._check_trace(given.like, f"{field}.like")
         for i, size in enumerate(given.sizes):
             if size.weight <= 0:
                 self.refuse(f"{field}.sizes[{i}].weight", "expected a number above 0")

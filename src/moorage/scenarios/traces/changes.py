@@ -1,0 +1,24 @@
+"""What all layouts come down to: objects that come, change and go, each at its time."""
+
+from typing import Any, Literal, NamedTuple
+
+Json = dict[str, Any]
+
+
+class TraceChange(NamedTuple):
+    """An object comes or goes, so many seconds after the trace began."""
+
+    at: float
+    what: Literal["create", "patch", "delete"]
+    object: Json
+    """Of one that is deleted: kind and name. Of one that is patched: those, and what changes."""
+
+
+def came(at: float, manifest: Json) -> TraceChange:
+    """An object comes."""
+    return TraceChange(at, "create", manifest)
+
+
+def went(at: float, manifest: Json) -> TraceChange:
+    """An object goes."""
+    return TraceChange(at, "delete", manifest)
