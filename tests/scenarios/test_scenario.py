@@ -27,6 +27,7 @@ from moorage.scenarios.scenario_file import ScenarioFile, parse_taint
 
 ROOT = Path(__file__).parents[2]
 HEAD = "apiVersion: simulate.moorage.io/v1alpha1\nkind: Scenario\ncluster: {}\n"
+GROUP = HEAD.replace("{}", "{nodeGroups: [{name: g, shape: 'cpu=4', max: 1}]}")
 GENERATE = (
     "arrivals:\n- generate: "
     "{name: p, rate: {perHour: 1}, until: 1h, sizes: [{requests: {cpu: '1'}}]"
@@ -111,6 +112,39 @@ def read(folder: Path, text: str) -> ScenarioFile:
         (
             GENERATE + ", runTime: {uniform: [1m, 2]}",
             ":5: arrivals[0].generate.runTime.uniform[1]: expected `str`, got `int`",
+        ),
+        (
+            GROUP.replace("cpu=4", "cpu=four"),
+            ":3: cluster.nodeGroups[0].shape: cpu=four: 'four' is not an amount of cpu; expected "
+            "[COUNT:]cpu=32,memory=128Gi,gpu=8 and the like, with name= and zone= if you wish",
+        ),
+        (
+            GROUP.replace("cpu=4", "price=low"),
+            ":3: cluster.nodeGroups[0].shape: price=low: 'low' is not a price; expected "
+            "[COUNT:]cpu=32,memory=128Gi,gpu=8 and the like, with name= and zone= if you wish",
+        ),
+        (
+            GROUP.replace("max: 1", "max: 1, min: 2"),
+            ":3: cluster.nodeGroups[0].min: expected 0 or more, and at most max",
+        ),
+        (
+            GROUP.replace("max: 1", "max: 1, startUp: soon"),
+            ":3: cluster.nodeGroups[0].startUp: "
+            "expected a duration such as 90s or 1h30m, got 'soon'",
+        ),
+        (
+            GROUP.replace("nodeGroups", "nodes: ['name=g'], nodeGroups"),
+            ":3: cluster.nodeGroups[0].name: expected a name that no shape or other group has",
+        ),
+        (HEAD + "autoscaler: {every: 0s}\n", ":4: autoscaler.every: expected more than 0s"),
+        (HEAD + "autoscaler: {below: 2}\n", ":4: autoscaler.below: expected a number from 0 to 1"),
+        (
+            HEAD + "autoscaler: {unneeded: x}\n",
+            ":4: autoscaler.unneeded: expected a duration such as 90s or 1h30m, got 'x'",
+        ),
+        (
+            HEAD + "autoscaler: {afterStart: x}\n",
+            ":4: autoscaler.afterStart: expected a duration such as 90s or 1h30m, got 'x'",
         ),
         (
             HEAD + "events:\n- {at: 1s, node: n, what: sink}\n",

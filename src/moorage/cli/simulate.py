@@ -22,6 +22,8 @@ _ROWS = (
     ("completion p50, s", "completionSeconds.p50", 1),
     ("makespan, s", "makespanSeconds", 1),
     ("fairness", "fairness", 1),
+    ("nodes, mean", "nodes.mean", 1),
+    ("cost", "cost", 1),
 )
 """What the table shows, under which name the summary has it, and in which unit."""
 _BY_RESOURCE = (

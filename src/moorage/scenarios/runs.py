@@ -1,7 +1,8 @@
 """Runs of a scenario: each scheduler with each seed."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -10,16 +11,18 @@ from moorage.config import KubeSchedulerConfiguration, default_config, load_conf
 from moorage.controllers.kubelet import KubeletOptions
 from moorage.controllers.objects import Json
 from moorage.errors import InputError
+from moorage.scenarios.autoscaler import Autoscaler, ScalingRule
 from moorage.scenarios.events import befall
 from moorage.scenarios.generators import generated
 from moorage.scenarios.measures import Measures
+from moorage.scenarios.node_groups import GroupLimits, ScalingGroup, grouped_node
+from moorage.scenarios.prices import Prices
 from moorage.scenarios.scenario import ScenarioScheduler
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.simulation import Simulation
 from moorage.scenarios.summary import summary
 from moorage.scenarios.traces.layouts import trace_changes
 from moorage.simulator.manifests import load_manifests, read_documents
-from moorage.simulator.node_shapes import parse_shape, shaped_nodes
 from moorage.simulator.world import full_registry
 
 API_VERSION = "moorage.io/simulation-v1"
@@ -52,12 +55,29 @@ def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
         lease_seconds=0,
         seed=seed,
     )
-    run = Simulation(configuration(file, scheduler), full_registry(), kubelets=kubelets, seed=seed)
-    measures = Measures(run)
+    config, registry = configuration(file, scheduler), full_registry()
+    run = Simulation(config, registry, kubelets=kubelets, seed=seed)
+    measures, prices = Measures(run), Prices(run)
     nodes = _nodes(file)
     for body in (*nodes.values(), *_documents(file, scenario.cluster.manifests)):
         run.come(body)
-    for number, arrival in enumerate(scenario.arrivals):
+    groups = _groups(file, run, prices)
+    if groups:
+        Autoscaler(run, config, registry, groups, _rule(file))
+    _plan_arrivals(file, run, seed)
+    for number, event in enumerate(scenario.events):
+        at = file.seconds(event.at, f"events[{number}].at")
+        run.plan(at, partial(befall, run, file, number, event, nodes))
+    ended = run.play(file.seconds(scenario.stop.after, "stop.after"))
+    if run.faults:
+        raise InputError(f"a plugin fails: {run.faults[0].message}")
+    found = {**measures.result(ended), **prices.result()}
+    run.close()
+    return found
+
+
+def _plan_arrivals(file: ScenarioFile, run: Simulation, seed: int) -> None:
+    for number, arrival in enumerate(file.scenario.arrivals):
         at = file.seconds(arrival.at, f"arrivals[{number}].at")
         for body in _documents(file, arrival.manifests):
             run.plan(at, partial(run.come, body))
@@ -73,15 +93,6 @@ def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
             for change in trace_changes(file, arrival.trace):
                 act = run.come if change.what == "create" else run.go
                 run.plan(at + change.at, partial(act, change.object))
-    for number, event in enumerate(scenario.events):
-        at = file.seconds(event.at, f"events[{number}].at")
-        run.plan(at, partial(befall, run, file, number, event, nodes))
-    ended = run.play(file.seconds(scenario.stop.after, "stop.after"))
-    if run.faults:
-        raise InputError(f"a plugin fails: {run.faults[0].message}")
-    found = measures.result(ended)
-    run.close()
-    return found
 
 
 def configuration(file: ScenarioFile, scheduler: ScenarioScheduler) -> KubeSchedulerConfiguration:
@@ -105,14 +116,38 @@ def configuration(file: ScenarioFile, scheduler: ScenarioScheduler) -> KubeSched
 
 def _nodes(file: ScenarioFile) -> Mapping[str, Json]:
     """By name, also for those that are repaired."""
-    shapes = []
-    for number, text in enumerate(file.scenario.cluster.nodes):
-        try:
-            shape = parse_shape(text)
-        except InputError as error:
-            file.refuse(f"cluster.nodes[{number}]", str(error).removeprefix("--shape "))
-        shapes.append(shape if shape.nodes is not None else shape._replace(nodes=1))
-    return {node["metadata"]["name"]: node for node in shaped_nodes(shapes)}
+    numbers: Counter[str] = Counter()
+    found: dict[str, Json] = {}
+    for i, text in enumerate(file.scenario.cluster.nodes):
+        shape = file.shape(text, f"cluster.nodes[{i}]")
+        for _ in range(shape.nodes or 0):
+            node = grouped_node(shape, numbers[shape.name])
+            found[node["metadata"]["name"]] = node
+            numbers[shape.name] += 1
+    return found
+
+
+def _groups(file: ScenarioFile, run: Simulation, prices: Prices) -> Sequence[ScalingGroup]:
+    """The node groups, with the nodes that they have at least."""
+    groups = []
+    for i, given in enumerate(file.scenario.cluster.node_groups):
+        field = f"cluster.nodeGroups[{i}]"
+        shape = file.shape(given.shape, f"{field}.shape")._replace(name=given.name)
+        start = file.seconds(given.start_up, f"{field}.startUp")
+        group = ScalingGroup(run, prices, GroupLimits(shape, given.min, given.max, start))
+        group.fill()
+        groups.append(group)
+    return groups
+
+
+def _rule(file: ScenarioFile) -> ScalingRule:
+    given = file.scenario.autoscaler
+    return ScalingRule(
+        every=file.seconds(given.every, "autoscaler.every"),
+        below=given.below,
+        unneeded=file.seconds(given.unneeded, "autoscaler.unneeded"),
+        after_start=file.seconds(given.after_start, "autoscaler.afterStart"),
+    )
 
 
 def _documents(file: ScenarioFile, names: tuple[str, ...]) -> list[Json]:

@@ -13,13 +13,39 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     """A part of a scenario; there are no other fields."""
 
 
+class NodeGroup(_Part, frozen=True):
+    """Equal nodes, as many as the load needs."""
+
+    name: str
+    shape: str
+    """Such as `cpu=16,memory=64Gi,price=0.77`; the price is per hour."""
+    max: int
+    min: int = 0
+    start_up: str = "90s"
+    """How long a node takes from the order until it is there."""
+
+
 class ScenarioCluster(_Part, frozen=True):
     """What is there in the beginning."""
 
     manifests: tuple[str, ...] = ()
     """Files or directories, relative to the scenario's."""
     nodes: tuple[str, ...] = ()
-    """Shapes, such as `10:cpu=32,memory=128Gi,gpu=8,name=large`."""
+    """Shapes, such as `10:cpu=32,memory=128Gi,gpu=8,name=large,price=12.5`."""
+    node_groups: tuple[NodeGroup, ...] = ()
+
+
+class AutoscalerRule(_Part, frozen=True):
+    """When groups get more nodes, and when fewer."""
+
+    every: str = "10s"
+    """How often it looks."""
+    below: float = 0.5
+    """A node is hardly used if less than this share of its CPU and of its memory is requested."""
+    unneeded: str = "10m"
+    """How long a node must have been hardly used before it goes."""
+    after_start: str = "10m"
+    """How long no node goes after some were started."""
 
 
 class Drawn(_Part, frozen=True):
@@ -146,6 +172,7 @@ class Scenario(_Part, frozen=True):
     arrivals: tuple[Arrival, ...] = ()
     events: tuple[ScenarioEvent, ...] = ()
     schedulers: tuple[ScenarioScheduler, ...] = (ScenarioScheduler(name="default"),)
+    autoscaler: AutoscalerRule = AutoscalerRule()
     kubelets: KubeletTimes = KubeletTimes()
     repetitions: Repetitions = Repetitions()
     stop: Stop = Stop()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from moorage.errors import InputError
 from moorage.model.quantity import parse_milli
 from moorage.scenarios.scenario import (
     WITH_NODES,
@@ -13,9 +14,11 @@ from moorage.scenarios.scenario import (
     Generator,
     Rate,
     Scenario,
+    ScenarioCluster,
     TraceOfPods,
 )
 from moorage.scenarios.yaml_file import YamlFile
+from moorage.simulator.node_shapes import NodeShape, parse_shape
 
 
 class ScenarioFile(YamlFile[Scenario]):
@@ -30,6 +33,7 @@ class ScenarioFile(YamlFile[Scenario]):
     def _check(self) -> None:
         """What types cannot express."""
         scenario = self.scenario
+        self._check_groups(scenario.cluster)
         for i, arrival in enumerate(scenario.arrivals):
             self._check_arrival(arrival, f"arrivals[{i}]")
         for i, event in enumerate(scenario.events):
@@ -44,6 +48,35 @@ class ScenarioFile(YamlFile[Scenario]):
         self.seconds(scenario.stop.after, "stop.after")
         self.seconds(scenario.kubelets.start, "kubelets.start")
         self.seconds(scenario.kubelets.grace, "kubelets.grace")
+
+    def shape(self, text: str, field: str) -> NodeShape:
+        """What nodes are made of; one, if it says no number."""
+        try:
+            shape = parse_shape(text)
+        except InputError as error:
+            self.refuse(field, str(error).removeprefix("--shape "))
+        return shape if shape.nodes is not None else shape._replace(nodes=1)
+
+    def _check_groups(self, cluster: ScenarioCluster) -> None:
+        names = [
+            self.shape(text, f"cluster.nodes[{i}]").name for i, text in enumerate(cluster.nodes)
+        ]
+        for i, group in enumerate(cluster.node_groups):
+            field = f"cluster.nodeGroups[{i}]"
+            self.shape(group.shape, f"{field}.shape")
+            if group.name in names:
+                self.refuse(f"{field}.name", "expected a name that no shape or other group has")
+            names.append(group.name)
+            if not 0 <= group.min <= group.max:
+                self.refuse(f"{field}.min", "expected 0 or more, and at most max")
+            self.seconds(group.start_up, f"{field}.startUp")
+        rule = self.scenario.autoscaler
+        if not self.seconds(rule.every, "autoscaler.every"):
+            self.refuse("autoscaler.every", "expected more than 0s")
+        self.seconds(rule.unneeded, "autoscaler.unneeded")
+        self.seconds(rule.after_start, "autoscaler.afterStart")
+        if not 0 <= rule.below <= 1:
+            self.refuse("autoscaler.below", "expected a number from 0 to 1")
 
     def _check_arrival(self, arrival: Arrival, field: str) -> None:
         self.seconds(arrival.at, f"{field}.at")

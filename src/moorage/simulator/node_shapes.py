@@ -3,6 +3,7 @@
 Owns how shapes are written and what is wrong with one. Makes manifests; creates nothing.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from moorage.model.quantity import parse_milli
 _PLAIN = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 _ALIASES = {"gpu": "nvidia.com/gpu"}
 _ZONES = "abc"
+_AMOUNT = re.compile(r"\d+(\.\d+)?")
 _MOST = 100_000
 _EXPECTED = (
     "expected [COUNT:]cpu=32,memory=128Gi,gpu=8 and the like, with name= and zone= if you wish"
@@ -28,6 +30,8 @@ class NodeShape(NamedTuple):
     name: str = "node"
     zone: str = ""
     """Empty: three zones take turns."""
+    price: str = ""
+    """Per hour, for who counts what nodes cost."""
 
 
 def parse_shape(text: str) -> NodeShape:
@@ -41,10 +45,12 @@ def parse_shape(text: str) -> NodeShape:
         if not (key and equals and value):
             raise _wrong(text, f"{part!r} is not KEY=VALUE")
         found[_ALIASES.get(key, key)] = value
-    name, zone = found.pop("name", "node"), found.pop("zone", "")
+    name, zone, price = found.pop("name", "node"), found.pop("zone", ""), found.pop("price", "")
+    if price and not _AMOUNT.fullmatch(price):
+        raise _wrong(text, f"{price!r} is not a price")
     for key, value in found.items():
         _check_resource(text, key, value)
-    return NodeShape(found, int(number) if colon else None, name, zone)
+    return NodeShape(found, int(number) if colon else None, name, zone, price)
 
 
 def _check_resource(text: str, key: str, value: str) -> None:
@@ -91,9 +97,14 @@ def shaped_nodes(shapes: Iterable[NodeShape]) -> Sequence[dict[str, Any]]:
         for _ in range(shape.nodes or 0):
             number = numbers[shape.name]
             numbers[shape.name] += 1
-            zone = shape.zone or f"zone-{_ZONES[number % len(_ZONES)]}"
-            made.append(_node(f"{shape.name}-{number}", zone, {**_PLAIN, **shape.resources}))
+            made.append(shaped_node(shape, number))
     return made
+
+
+def shaped_node(shape: NodeShape, number: int) -> dict[str, Any]:
+    """One node of a shape."""
+    zone = shape.zone or f"zone-{_ZONES[number % len(_ZONES)]}"
+    return _node(f"{shape.name}-{number}", zone, {**_PLAIN, **shape.resources})
 
 
 def _node(name: str, zone: str, amounts: dict[str, str]) -> dict[str, Any]:
