@@ -1,8 +1,11 @@
 """Pods of one form share their demand; it is what each of them would have worked out alone."""
 
+from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,3 +93,29 @@ def test_running_replicas_share_their_demand_until_one_is_resized() -> None:
     assert first.requests is second.requests
     assert resized.requests is not first.requests
     assert resized.requests.occupied["cpu"] == 2000
+
+
+def _with_own(name: str, word: str) -> Pod:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {word: "x"}}}
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    body = {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "containers": [{"name": "c", "resources": {"requests": {word: "7"}}}],
+            "affinity": {"podAntiAffinity": rules},
+        },
+    }
+    return decode_json(Pod, msgspec.json.encode(body))
+
+
+@pytest.mark.parametrize(
+    "shared", [lambda pod: pod.requests, lambda pod: pod.affinity_terms], ids=["demand", "affinity"]
+)
+def test_what_pods_share_lives_as_long_as_one_of_them(shared: Callable[[Pod], Any]) -> None:
+    first, second = _with_own("a", "only.here/one"), _with_own("b", "only.here/one")
+    known = ref(shared(first))
+    assert shared(second) is known()
+    del first
+    assert known() is not None
+    del second
+    assert known() is None

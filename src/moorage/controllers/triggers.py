@@ -211,7 +211,7 @@ def _of_pods(given: Json) -> Json:
     return kept
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def _shared(encoded: bytes) -> object:
     """One value for all that are equal: most pods tolerate the same."""
     return msgspec.json.decode(encoded)

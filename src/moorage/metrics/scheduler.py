@@ -31,7 +31,7 @@ SAMPLE_PERCENT = 10
 
 _MISSED = math.log1p(-SAMPLE_PERCENT / 100)
 _MOST_ATTEMPTS = 15
-_MOST_DURATIONS = 32_768
+_MOST_DURATIONS = 8192
 """With so many durations they are sorted in, when an attempt is next sampled."""
 _PRE_ENQUEUE = "PreEnqueue"
 _EVALUATIONS = "scheduler_plugin_evaluation_total"

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator
 from enum import Enum
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -83,7 +84,7 @@ class PodTerm(msgspec.Struct, frozen=True, cache_hash=True):
     weight: int = 0
 
 
-class PodAffinityTerms(msgspec.Struct, frozen=True):
+class PodAffinityTerms(msgspec.Struct, frozen=True, weakref=True):
     """Everything a pod's affinity says about other pods; `error` if a term cannot be parsed."""
 
     affinity: tuple[AffinityTerm, ...] = ()
@@ -98,8 +99,8 @@ class PodAffinityTerms(msgspec.Struct, frozen=True):
 NO_TERMS = PodAffinityTerms()
 
 
-_MOST_SHARED = 4096
-_shared: dict[Hashable, PodAffinityTerms] = {}
+_shared: WeakValueDictionary[Hashable, PodAffinityTerms] = WeakValueDictionary()
+"""The terms of the pods that there are."""
 
 
 def compile_affinity(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
@@ -112,8 +113,6 @@ def compile_affinity(affinity: Affinity | None, namespace: str) -> PodAffinityTe
     key = (namespace, _key(affinity.pod_affinity), _key(affinity.pod_anti_affinity))
     terms = _shared.get(key)
     if terms is None:
-        if len(_shared) >= _MOST_SHARED:
-            _shared.clear()
         terms = _shared[key] = _compile_affinity(affinity, namespace)
     return terms
 

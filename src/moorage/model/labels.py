@@ -16,7 +16,7 @@ from moorage.model.spelling import LABEL_VALUE, label_key_errors
 Labels = Mapping[str, str]
 
 _INT64_DIGITS = 19
-_MOST_SPELT = 4096
+_MOST_SPELT = 1024
 """So many keys and values are known to be well spelt: the labels of unlike pods have most alike."""
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NUMERIC_OPERATORS = ("Gt", "Lt")

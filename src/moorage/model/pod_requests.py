@@ -8,6 +8,7 @@ running pod whose resize is under way counts for the most it may be using.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -34,7 +35,7 @@ DEFAULT_MEMORY = 200 * 1024 * 1024
 _DEFAULTS_IN_MILLI = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY * 1000}
 
 
-class PodRequests(msgspec.Struct, frozen=True, eq=False):
+class PodRequests(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """A pod's demand, seen in the ways the plugins look at it.
 
     Pods that ask for the same in their spec share one object (`requests_of`), so the object itself
@@ -57,8 +58,8 @@ _Effective = Callable[["Container"], Resources]
 """How one container's requests are read."""
 
 
-_MOST_SHARED = 65536
-_shared: dict[Hashable, PodRequests] = {}
+_shared: WeakValueDictionary[Hashable, PodRequests] = WeakValueDictionary()
+"""The demands of the pods that there are."""
 
 
 def requests_of(pod: "Pod") -> PodRequests:
@@ -68,8 +69,6 @@ def requests_of(pod: "Pod") -> PodRequests:
         signature = (signature, _status_signature(pod))
     requests = _shared.get(signature)
     if requests is None:
-        if len(_shared) >= _MOST_SHARED:
-            _shared.clear()
         requests = _shared[signature] = _compute(pod)
     return requests
 

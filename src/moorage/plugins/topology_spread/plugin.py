@@ -35,7 +35,7 @@ from moorage.plugins.topology_spread.constraints import (
 from moorage.plugins.topology_spread.filtering import HardState
 from moorage.plugins.topology_spread.scoring import SoftState
 
-_MOST_COMPILED = 4096
+_MOST_COMPILED = 1024
 
 
 class PodTopologySpread(
