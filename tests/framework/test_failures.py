@@ -1,5 +1,7 @@
 """What becomes of exceptions in plugins: one error that names plugin and phase."""
 
+import signal
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import pytest
@@ -142,6 +144,15 @@ def test_an_error_of_our_own_is_the_plugins_that_raises_it() -> None:
         make_cycle(state).decide(profile_of(state, Raises), make_pod("p"))
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also where the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_is_not_taken_for_a_plugins_failure() -> None:
     class Interrupted(FilterPlugin[None]):
         name = "Interrupted"
