@@ -134,11 +134,13 @@ class Ledger(SchedulerObserver):
     def in_flight_events(self, event: str, change: int) -> None:
         self.in_flight[event] += change
 
-    def hint_given(self, plugin: str, event: str, hint: str, seconds: float) -> None:
-        self.hints.append((plugin, event, hint))
+    def hint_given(self, plugin: str, event: str, hint: str, seconds: float, pods: int) -> None:
+        self.hints += [(plugin, event, hint)] * pods
 
-    def pre_enqueue_answered(self, plugin: str, profile: str, code: Code, seconds: float) -> None:
-        self.gates.append((plugin, profile, code.value))
+    def pre_enqueue_answered(
+        self, plugin: str, profile: str, code: Code, seconds: float, pods: int
+    ) -> None:
+        self.gates += [(plugin, profile, code.value)] * pods
 
 
 class Bench:

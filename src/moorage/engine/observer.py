@@ -104,11 +104,13 @@ class SchedulerObserver(FrameworkObserver):
     def in_flight_events(self, event: str, change: int) -> None:
         """More or fewer events (POD_POPPED for pods) are kept for pods being tried."""
 
-    def hint_given(self, plugin: str, event: str, hint: str, seconds: float) -> None:
-        """A queueing hint answered `Queue`, `QueueSkip` or `Error` after so long."""
+    def hint_given(self, plugin: str, event: str, hint: str, seconds: float, pods: int) -> None:
+        """A hint answered `Queue`, `QueueSkip` or `Error` for so many pods, after so long."""
 
-    def pre_enqueue_answered(self, plugin: str, profile: str, code: Code, seconds: float) -> None:
-        """A PreEnqueue plugin answered with a status code after so long."""
+    def pre_enqueue_answered(
+        self, plugin: str, profile: str, code: Code, seconds: float, pods: int
+    ) -> None:
+        """A PreEnqueue plugin answered with a status code for so many pods, after so long."""
 
-    def pre_enqueue_finished(self, profile: str, seconds: float) -> None:
-        """All PreEnqueue plugins that had to be asked about a pod are through."""
+    def pre_enqueue_finished(self, profile: str, seconds: float, pods: int) -> None:
+        """All PreEnqueue plugins that had to be asked about so many pods are through."""

@@ -163,8 +163,8 @@ class WakeRules:
         registered = self._registered.get(profile, ())
         return [(one.name, one.event) for one in registered if one.name in plugins]
 
-    def strategy(self, info: QueuedPodInfo, seen: SeenEvent) -> Strategy:
-        """Is an event worth another attempt for the pod?"""
+    def strategy(self, info: QueuedPodInfo, seen: SeenEvent, pods: int = 1) -> Strategy:
+        """Is an event worth another attempt for the pod, which stands for so many?"""
         if info.failed_with_error:
             return Strategy.AFTER_BACKOFF
         interest, new = self.interest(seen.event), seen.new
@@ -181,7 +181,7 @@ class WakeRules:
         for one in registered:
             if one.name not in unschedulable and one.name not in pending:
                 continue
-            if not self._hint(one, info.pod, interest.label, seen):
+            if not self._hint(one, info.pod, interest.label, seen, pods):
                 continue
             if one.name in pending:
                 return Strategy.IMMEDIATELY
@@ -193,8 +193,8 @@ class WakeRules:
     def best_strategy(self, entity: QueuedEntity, seen: SeenEvent) -> Strategy:
         """What an event means for an entity: what it means for the pod that it helps most."""
         best = Strategy.SKIP
-        for info in entity.infos:
-            strategy = self.strategy(info, seen)
+        for info, pods in entity.spokesmen:
+            strategy = self.strategy(info, seen, pods)
             if strategy.value > best.value:
                 best = strategy
             if best is Strategy.IMMEDIATELY:
@@ -220,9 +220,9 @@ class WakeRules:
                     break
         return best
 
-    def _hint(self, one: _Registered, pod: Pod, event: str, seen: SeenEvent) -> bool:
+    def _hint(self, one: _Registered, pod: Pod, event: str, seen: SeenEvent, pods: int) -> bool:
         if one.hint is None or one.plugin is None:
-            self._observer.hint_given(one.name, event, _HINT_NAMES[True], 0.0)
+            self._observer.hint_given(one.name, event, _HINT_NAMES[True], 0.0, pods)
             if HINTS:
                 log_hint(one.name, pod, seen.old, seen.new, True, bool)
             return True
@@ -241,7 +241,7 @@ class WakeRules:
             if HINTS:
                 asked, (_, old, new) = one.hint, seen
                 log_hint(one.name, pod, old, new, hint, lambda: asked(pod, None, new))
-        self._observer.hint_given(one.name, event, result, self._observer.time() - start)
+        self._observer.hint_given(one.name, event, result, self._observer.time() - start, pods)
         return hint
 
 

@@ -76,6 +76,7 @@ class Scheduler:
         self.groups.enabled = handle.gates.enabled("GenericWorkload")
         self._group_cycle = PodGroupCycle(self, handle)
         handle.members.activate = queue.activate
+        handle.members.activate_group = queue.activate_group
         self.handlers = EventHandlers(state, queue, profiles, handle, self.observer)
         self.outbox: deque[Action] = deque()
         self._pods = state.listers.of(Pod)

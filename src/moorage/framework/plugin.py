@@ -19,7 +19,7 @@ import numpy as np
 
 from moorage.cluster.columns import Ints, Rows
 from moorage.cluster.listers import Listers
-from moorage.cluster.pod_groups import PodGroups
+from moorage.cluster.pod_groups import GroupKey, PodGroups
 from moorage.cluster.stamps import Aspect
 from moorage.cluster.view import NodeRow, NodeView
 from moorage.config.feature_gates import FeatureGates
@@ -56,6 +56,8 @@ class Members:
     def __init__(self) -> None:
         self.activate: Callable[[Iterable[Pod]], None] = lambda pods: None
         """Make pods of the queue ready at once."""
+        self.activate_group: Callable[[GroupKey], None] = lambda key: None
+        """The same for the waiting pods of a group."""
         self.trying: frozenset[str] = frozenset()
         """The uids of the pods that are being tried together; another object for every try."""
 
@@ -189,6 +191,12 @@ class Plugin:
 
 class PreEnqueuePlugin(Plugin, ABC):
     """May keep a pod out of the queue."""
+
+    judges_groups: ClassVar[bool] = False
+    """Do PreEnqueue and the hints look at nothing of a pod but its group?
+
+    While it keeps all waiting pods of a group out, one of them is asked about for all.
+    """
 
     @abstractmethod
     def pre_enqueue(self, pod: Pod) -> Status | None:

@@ -89,9 +89,9 @@ class MetricsRegistry:
         """Say how things stand."""
         self.number(name, *labels).value = value
 
-    def observe(self, name: str, value: float, *labels: str) -> None:
+    def observe(self, name: str, value: float, *labels: str, times: int = 1) -> None:
         """Take note of a duration or a size."""
-        self.distribution(name, *labels).observe(value)
+        self.distribution(name, *labels).observe(value, times)
 
     def hide_deprecated(self) -> None:
         """Show those no more that will be gone one day, and tell how many they are."""

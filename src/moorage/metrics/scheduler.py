@@ -250,18 +250,22 @@ class SchedulerMetrics(SchedulerObserver):
     def in_flight_events(self, event: str, change: int) -> None:
         self._registry.add("scheduler_inflight_events", event, by=change)
 
-    def hint_given(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+    def hint_given(self, plugin: str, event: str, hint: str, seconds: float, pods: int) -> None:
         name = "scheduler_queueing_hint_execution_duration_seconds"
-        self._registry.observe(name, seconds, plugin, event, hint)
+        self._registry.observe(name, seconds, plugin, event, hint, times=pods)
 
-    def pre_enqueue_answered(self, plugin: str, profile: str, code: Code, seconds: float) -> None:
+    def pre_enqueue_answered(
+        self, plugin: str, profile: str, code: Code, seconds: float, pods: int
+    ) -> None:
         """A PreEnqueue plugin answered; chance decides whether it counts."""
         if self._random.random() * 100 < SAMPLE_PERCENT:
-            self._registry.observe(_PLUGIN_DURATION, seconds, plugin, _PRE_ENQUEUE, code.value)
+            labels = (plugin, _PRE_ENQUEUE, code.value)
+            self._registry.observe(_PLUGIN_DURATION, seconds, *labels, times=pods)
 
-    def pre_enqueue_finished(self, profile: str, seconds: float) -> None:
+    def pre_enqueue_finished(self, profile: str, seconds: float, pods: int) -> None:
         """Upstream's status is a success here, whoever refused."""
-        self._registry.observe(_POINT_DURATION, seconds, _PRE_ENQUEUE, SUCCESS, profile)
+        labels = (_PRE_ENQUEUE, SUCCESS, profile)
+        self._registry.observe(_POINT_DURATION, seconds, *labels, times=pods)
 
     def event_handled(self, event: str, seconds: float) -> None:
         self._registry.observe("scheduler_event_handling_duration_seconds", seconds, event)

@@ -25,6 +25,7 @@ class GangScheduling(PreEnqueuePlugin, PlacementFeasiblePlugin, PermitPlugin):
     """Keep pods of a gang back until there are enough of them."""
 
     name = "GangScheduling"
+    judges_groups = True
     looks_up = (PodGroup,)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
@@ -72,7 +73,7 @@ class GangScheduling(PreEnqueuePlugin, PlacementFeasiblePlugin, PermitPlugin):
             return state, 0
         if state.scheduled_count < group.min_count:
             # They may have been rejected for reasons that this pod's place has changed.
-            self.handle.activate(state.unscheduled)
+            self.handle.members.activate_group(key)
             return Status(Code.WAIT, (TOO_FEW_PLACES,)), PERMIT_SECONDS
         for uid in state.assumed:
             self.handle.waiting.allow(uid, self.name)

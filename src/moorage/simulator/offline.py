@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from moorage.cluster.pod_groups import GroupKey
 from moorage.engine.decisions import (
     Bind,
     Decision,
@@ -150,6 +151,7 @@ class _Run:
         self._refused: set[str] = set()
         """Pods that Permit refused after they had waited; they would only wait again."""
         world.handle.members.activate = self._activate
+        world.handle.members.activate_group = self._activate_group
         self._binding = OfflineBinding(world)
 
     def all(self) -> Schedule:
@@ -185,6 +187,10 @@ class _Run:
     def _activate(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
             self._failed_at.pop(pod.uid, None)
+
+    def _activate_group(self, key: GroupKey) -> None:
+        group = self._world.handle.groups.get(key)
+        self._activate(group.unscheduled if group is not None else ())
 
     def _record(self, pod: Pod) -> PodRecord:
         profile = self._world.profiles.get(pod.spec.scheduler_name)

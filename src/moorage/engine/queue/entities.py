@@ -97,6 +97,11 @@ class QueuedPodInfo(QueuedEntityInfo):
         return (self,)
 
     @property
+    def spokesmen(self) -> Sequence[tuple["QueuedPodInfo", int]]:
+        """Whom to ask, and for how many pods."""
+        return ((self, 1),)
+
+    @property
     def sorted_as(self) -> Pod:
         """The pod whose place in the queue the entity has."""
         return self.pod
@@ -133,6 +138,11 @@ class QueuedPodGroupInfo(QueuedEntityInfo):
     """In the order in which they are tried."""
     placed: bool = False
     """Did an attempt succeed? The group's status may not say so yet."""
+    newcomers: dict[str, QueuedPodInfo] | None = None
+    """By key, the pods that came since the gate was asked, if it refused all others as one group.
+
+    None: they were not refused, or not for the same reason.
+    """
 
     def __post_init__(self) -> None:
         self.key = entity_key(self.group_key)
@@ -171,6 +181,30 @@ class QueuedPodGroupInfo(QueuedEntityInfo):
     def add(self, info: QueuedPodInfo) -> None:
         """Another pod waits."""
         insort(self.infos, info, key=_turn)
+        if self.newcomers is not None:
+            self.newcomers[info.key] = info
+
+    def remove(self, info: QueuedPodInfo) -> None:
+        """A pod waits no more."""
+        self.infos.remove(info)
+        if self.newcomers is not None:
+            self.newcomers.pop(info.key, None)
+
+    @property
+    def spokesman(self) -> tuple[QueuedPodInfo, int] | None:
+        """One of the pods that are refused as one group, and how many these are."""
+        if self.newcomers is None or len(self.newcomers) == len(self.infos):
+            return None
+        first = next(info for info in self.infos if info.key not in self.newcomers)
+        return first, len(self.infos) - len(self.newcomers)
+
+    @property
+    def spokesmen(self) -> Sequence[tuple[QueuedPodInfo, int]]:
+        """Whom to ask, and for how many pods."""
+        spokesman, apart = self.spokesman, self.infos
+        if spokesman is not None and self.newcomers is not None:
+            apart = [*self.newcomers.values()]
+        return [*([spokesman] if spokesman else []), *((info, 1) for info in apart)]
 
 
 QueuedEntity = QueuedPodInfo | QueuedPodGroupInfo

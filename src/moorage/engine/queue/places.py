@@ -6,7 +6,7 @@ PreEnqueue plugins about each of its pods, and ends in the pool if one is refuse
 bears the plugin's name. Must not decide which move to make.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from moorage import log_lines
 from moorage.engine.clock import Clock
@@ -19,6 +19,7 @@ from moorage.engine.queue.entities import (
     GATED,
     UNSCHEDULABLE,
     QueuedEntity,
+    QueuedPodGroupInfo,
     QueuedPodInfo,
 )
 from moorage.engine.queue.entity_heap import EntityHeap
@@ -109,6 +110,10 @@ class Places:
     def set_profiles(self, profiles: Mapping[str, Profile]) -> None:
         """Ask the PreEnqueue plugins of these profiles from now on."""
         self._pre_enqueue = {name: profile.pre_enqueue for name, profile in profiles.items()}
+        self._by_name = {
+            name: {plugin.name: plugin for plugin in plugins}
+            for name, plugins in self._pre_enqueue.items()
+        }
 
     def requeue(self, entity: QueuedEntity, strategy: Strategy, event: str) -> bool:
         """Put an entity where a strategy wants it; false if there or gated it waits for events."""
@@ -158,12 +163,50 @@ class Places:
 
     def _admits(self, entity: QueuedEntity) -> bool:
         """May the entity enter? All its pods are asked about, and any may keep it out."""
-        gating_plugin = ""
-        for info in entity.infos:
-            if not self._admits_pod(info):
-                gating_plugin = info.gating_plugin
-        entity.gating_plugin = gating_plugin
-        return not gating_plugin
+        if isinstance(entity, QueuedPodInfo):
+            return self._admits_pod(entity)
+        refused = self._refused_still(entity)
+        asked = entity.infos
+        if refused is not None and entity.newcomers is not None:
+            asked = [*entity.newcomers.values()]
+        for info in asked:
+            self._admits_pod(info)
+        gates = (info.gating_plugin for info in reversed(entity.infos))
+        entity.gating_plugin = next(filter(None, gates), "")
+        # With the log as talkative as that, each pod has lines of its own.
+        as_one = not log_lines.GATED and self._refused_as_one(refused or asked[0], asked)
+        entity.newcomers = {} if as_one else None
+        return not entity.gating_plugin
+
+    def _refused_still(self, group: QueuedPodGroupInfo) -> QueuedPodInfo | None:
+        """One of the pods that are refused as one group, if they still are."""
+        if group.spokesman is None:
+            return None
+        (info, pods), observer = group.spokesman, self._observer
+        profile, name = info.pod.spec.scheduler_name, info.gating_plugin
+        started = observer.time()
+        status = gate(self._by_name[profile][name], info.pod)
+        if status is None or status.code is Code.ERROR:
+            return None
+        seconds = observer.time() - started
+        observer.pre_enqueue_answered(name, profile, status.code, seconds, pods)
+        observer.pre_enqueue_finished(profile, seconds, pods)
+        return info
+
+    def _refused_as_one(self, like: QueuedPodInfo, infos: Sequence[QueuedPodInfo]) -> bool:
+        """Were all refused like this one, only by a plugin that judges groups as a whole?"""
+        profile, plugin = like.pod.spec.scheduler_name, like.gating_plugin
+        judge = self._by_name.get(profile, {}).get(plugin)
+        return (
+            judge is not None
+            and judge.judges_groups
+            and all(
+                info.gating_plugin == plugin
+                and info.rejectors == {plugin}
+                and info.pod.spec.scheduler_name == profile
+                for info in infos
+            )
+        )
 
     def _admits_pod(self, info: QueuedPodInfo) -> bool:
         """May the pod enter? If not, it bears the name of the first plugin that refused."""
@@ -176,7 +219,7 @@ class Places:
             status = gate(plugin, info.pod)
             code = _SUCCESS if status is None else status.code
             now = observer.time()
-            observer.pre_enqueue_answered(plugin.name, profile, code, now - lap)
+            observer.pre_enqueue_answered(plugin.name, profile, code, now - lap, 1)
             lap = now
             if status is not None and code is not _SUCCESS:
                 self._refused(plugin.name, info, status)
@@ -184,7 +227,7 @@ class Places:
                 break
         else:
             info.gating_plugin = ""
-        observer.pre_enqueue_finished(profile, lap - started)
+        observer.pre_enqueue_finished(profile, lap - started, 1)
         return admitted
 
     def _in_order(self, info: QueuedPodInfo) -> Iterable[PreEnqueuePlugin]:

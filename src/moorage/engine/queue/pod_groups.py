@@ -104,7 +104,7 @@ class QueuedPodGroups:
         assert isinstance(entity, QueuedPodGroupInfo), "pods have keys of another form"
         info = entity.find(pod)
         if info is not None:
-            entity.infos.remove(info)
+            entity.remove(info)
         if entity.infos:
             self._places.requeue(entity, strategy, POD_ADDED)
         return info

@@ -16,6 +16,7 @@ from copy import copy
 from typing import Any
 
 from moorage import log_lines
+from moorage.cluster.pod_groups import GroupKey
 from moorage.engine.clock import Clock, Ticker
 from moorage.engine.events import (
     BACKOFF_COMPLETE,
@@ -197,9 +198,13 @@ class SchedulingQueue:
         for pod in pods:
             group = self._group_of(pod)
             if group is not None:
-                self._activate(entity_key(group))
+                self.activate_group(group)
             elif not self._activate(pod.key) and pod.uid in self._in_flight:
                 self._in_flight.record(SeenEvent(FORCE_ACTIVATE, new=pod))
+
+    def activate_group(self, group: GroupKey) -> None:
+        """Make what waits of a group ready at once."""
+        self._activate(entity_key(group))
 
     def group_attempted(self, entity: QueuedPodGroupInfo, status: Status | None) -> None:
         """The attempt at a popped group ended; None: its pods, or some of them, have a place."""
@@ -245,7 +250,7 @@ class SchedulingQueue:
                 kept = [i for i in entity.infos if i.pod.spec.scheduler_name in profiles]
                 gone += (info for info in entity.infos if info not in kept)
                 if isinstance(entity, QueuedPodGroupInfo):
-                    entity.infos = kept
+                    entity.infos, entity.newcomers = kept, None
                 if kept:
                     self._places.requeue(entity, strategy, label(PROFILES_CHANGED))
         for info in gone:

@@ -7,9 +7,8 @@ Must not judge events.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from operator import is_
 
-from moorage.engine.queue.entities import QueuedEntity
+from moorage.engine.queue.entities import QueuedEntity, QueuedPodInfo
 from moorage.engine.requeueing import Interest, SeenEvent
 from moorage.framework.cluster_events import Subjects
 from moorage.model.pod import Pod
@@ -23,8 +22,8 @@ class _Entry:
     serial: int
     rejectors: tuple[_Rejector, ...] = ()
     """Where the index has it: its pods' sets may change before the pool hears of it."""
-    pods: tuple[Pod, ...] = ()
-    """The versions of its pods that the index knows."""
+    pod: Pod | None = None
+    """The version that the index knows, if it is a single pod."""
 
 
 _Entries = dict[str, _Entry]
@@ -41,8 +40,8 @@ class _BySubject:
     def put(self, key: str, entry: _Entry) -> None:
         self.remove(key)
         names: set[str | None] = set()
-        for pod in entry.pods:
-            subjects = self._of_pod(pod)
+        for info in entry.entity.infos:
+            subjects = self._of_pod(info.pod)
             names.update((None,) if subjects is None else subjects)
         self._names_of[key] = names
         for name in names:
@@ -148,20 +147,19 @@ class UnschedulableEntities:
         return [entry.entity for entry in sorted(found.values(), key=lambda entry: entry.serial)]
 
     def _index(self, key: str, entry: _Entry) -> None:
-        infos = entry.entity.infos
+        entity = entry.entity
         rejectors = tuple(
             dict.fromkeys(
                 (info.pod.spec.scheduler_name, plugin)
-                for info in infos
+                for info, _ in entity.spokesmen
                 for plugin in info.rejectors
             )
         )
-        pods = tuple(info.pod for info in infos)
-        same_pods = len(pods) == len(entry.pods) and all(map(is_, pods, entry.pods))
-        if rejectors == entry.rejectors and same_pods:
+        pod = entity.pod if isinstance(entity, QueuedPodInfo) else None
+        if pod is not None and pod is entry.pod and rejectors == entry.rejectors:
             return
         self._unindex(key, entry)
-        entry.rejectors, entry.pods = rejectors, pods
+        entry.rejectors, entry.pod = rejectors, pod
         for rejector in rejectors:
             self._by_rejector.setdefault(rejector, _TurnedAway()).put(key, entry)
 
