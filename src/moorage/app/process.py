@@ -29,7 +29,7 @@ from moorage.app.plugin_reload import PluginFiles
 from moorage.app.reload import EventSubject, Reloader, subject
 from moorage.config import KubeSchedulerConfiguration
 from moorage.config.types import LeaderElectionConfiguration
-from moorage.connections.memory import give_back_freed_memory
+from moorage.connections.memory import collect_after_start, give_back_freed_memory
 from moorage.engine.clock import WallClock
 from moorage.engine.scheduler import Scheduler
 from moorage.errors import ConfigError
@@ -324,8 +324,8 @@ class SchedulerProcess:
             # Before the port is closed: streams of decisions do not end by themselves.
             stack.callback(pages.close)
             await self.port.start(pages.endpoints, self._end)
-        giving_back = _background(give_back_freed_memory(), "giving back memory")
-        stack.push_async_callback(_cancelled, giving_back)
+        for work in (give_back_freed_memory(), collect_after_start()):
+            stack.push_async_callback(_cancelled, _background(work, "tending memory"))
         reloading = _background(self.reloader.run(), "reloading")
         if self.elector is None:
             return await self._run_alone(stack, reloading)

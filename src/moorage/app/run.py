@@ -29,7 +29,8 @@ _INTERRUPTED = 130
 
 def main(argv: Sequence[str], plugins: "Iterable[type[Plugin]]" = ()) -> int:
     """Run a scheduler as the command line says; returns the exit code."""
-    # A start makes objects that stay; `kube.live` collects again once everything is known.
+    # A start makes objects that stay; `kube.live` collects again once everything is known, and
+    # `connections.memory` if that takes long.
     gc.disable()
     raise_limit()
     options = parse_options(argv)

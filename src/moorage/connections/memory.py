@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _THRESHOLDS = (20_000, 10, 10)
-_TRIM_EVERY_SECONDS = 30.0
+_TRIM_EVERY_SECONDS = 10.0
+_LONGEST_START = 60.0
+"""So many seconds a process may do without looking for garbage, as a start makes what stays."""
 
 
 def collect_rarely() -> None:
@@ -40,12 +42,19 @@ def collecting_rarely() -> Iterator[None]:
             gc.disable()
 
 
+async def collect_after_start(seconds: float = _LONGEST_START) -> None:
+    """Look for garbage at last, whatever a process still waits for: to lead, or for an answer."""
+    await asyncio.sleep(seconds)
+    if not gc.isenabled():
+        collect_rarely()
+
+
 async def give_back_freed_memory(seconds: float = _TRIM_EVERY_SECONDS) -> None:
     """Do so every now and then, until cancelled."""
     trim = malloc_trim()
     while trim is not None:
         await asyncio.sleep(seconds)
-        trim(0)  # some milliseconds
+        trim(0)  # less than a millisecond, some where much was freed
 
 
 def malloc_trim() -> Callable[[int], int] | None:
