@@ -10,6 +10,7 @@ import pytest
 from moorage.config import default_config
 from moorage.controllers.kubelet import FINISH_AFTER, KubeletOptions
 from moorage.controllers.objects import Json
+from moorage.scenarios.comparison import differences
 from moorage.scenarios.measures import Measures
 from moorage.scenarios.quality.fragmentation import Shapes, unusable, usual_shapes
 from moorage.scenarios.quality.statistics import estimate, jain, percentiles, t_quantile
@@ -216,3 +217,18 @@ def test_the_summary_has_every_number_by_its_path() -> None:
         "pods.placed": {"mean": 2, "plusMinus": pytest.approx(12.706205)},
         "fairness": {"mean": 0.5, "plusMinus": None},
     }
+
+
+def test_differences_are_taken_seed_by_seed() -> None:
+    before: list[Json] = [{"seed": n, "cost": 100.0 * n, "waits": 5.0} for n in (1, 2, 3)]
+    after: list[Json] = [
+        {"seed": n, "cost": 100.0 * n + more, "waits": 5.0 + waits}
+        for n, more, waits in ((1, 9, -1), (2, 10, 0), (3, 11, 1))
+    ]
+    # Costs of 100 to 300 differ by 9, 10 and 11: 10 +- 4.303 / sqrt(3).
+    assert differences(before, after) == {
+        "cost": {"mean": 10, "plusMinus": 2.484138, "seen": True},
+        "waits": {"mean": 0, "plusMinus": 2.484138, "seen": False},
+    }
+    one = differences(before[:1], after[:1])
+    assert one["cost"] == {"mean": 9, "plusMinus": None, "seen": None}

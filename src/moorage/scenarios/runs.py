@@ -12,6 +12,7 @@ from moorage.controllers.kubelet import KubeletOptions
 from moorage.controllers.objects import Json
 from moorage.errors import InputError
 from moorage.scenarios.autoscaler import Autoscaler, ScalingRule
+from moorage.scenarios.comparison import comparisons
 from moorage.scenarios.events import befall
 from moorage.scenarios.generators import generated
 from moorage.scenarios.measures import Measures
@@ -42,7 +43,12 @@ def run_scenario(file: ScenarioFile, progress: Progress = lambda name, seed: Non
             progress(scheduler.name, seed)
             runs.append({"seed": seed, **play(file, scheduler, seed)})
         schedulers.append({"name": scheduler.name, "summary": summary(runs), "runs": runs})
-    return {"apiVersion": API_VERSION, "kind": "SimulationResult", "schedulers": schedulers}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "SimulationResult",
+        "schedulers": schedulers,
+        "comparisons": comparisons(schedulers),
+    }
 
 
 def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
