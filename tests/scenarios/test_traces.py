@@ -114,7 +114,9 @@ def test_pods_of_openb_come_wait_preempt_and_go(tmp_path: Path) -> None:
         "pending": 0,
         "finished": 0,
         "preempted": 1,
+        "evicted": 3,
         "removed": 5,
+        "moved": 0,
     }
     assert run["waitingSeconds"]["p99"] == pytest.approx(301, abs=0.1)  # one second of grace
     assert run["seconds"] == pytest.approx(1201, abs=0.1)
