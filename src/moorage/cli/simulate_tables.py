@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from moorage.cli.output import counted, paragraph, print_line, print_table, terminal_width
 from moorage.model.meta import Json
-from moorage.scenarios.quality.titles import Row, rows_of
+from moorage.scenarios.quality.titles import MeasureRow, rows_of
 
 
 def print_result(result: Json) -> None:
@@ -26,7 +26,7 @@ def print_result(result: Json) -> None:
             print_line(f"{scheduler['name']}, seed {run['seed']}: {took}; {run['ended']}")
 
 
-def _print_comparison(comparison: Json, rows: Sequence[Row]) -> None:
+def _print_comparison(comparison: Json, rows: Sequence[MeasureRow]) -> None:
     names = f"{comparison['name']} less {comparison['with']}"
     found = [(row, comparison["differences"].get(row.name)) for row in rows]
     differences = [(row, value) for row, value in found if value is not None]
@@ -48,7 +48,7 @@ def _print_comparison(comparison: Json, rows: Sequence[Row]) -> None:
             print_line(line)
 
 
-def _figure(value: Json | None, row: Row) -> str:
+def _figure(value: Json | None, row: MeasureRow) -> str:
     if value is None:
         return "-"
     text = f"{row.unit * value['mean']:,.2f}"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from moorage.controllers.objects import Json
 
 
-class Row(NamedTuple):
+class MeasureRow(NamedTuple):
     """A measure as it is shown."""
 
     title: str
@@ -17,32 +17,32 @@ class Row(NamedTuple):
 
 
 _ROWS = (
-    Row("pods placed", "pods.placed"),
-    Row("pods pending in the end", "pods.pending"),
-    Row("pods preempted", "pods.preempted"),
-    Row("pods evicted", "pods.evicted"),
-    Row("pods moved", "pods.moved"),
-    Row("waiting p50, s", "waitingSeconds.p50"),
-    Row("waiting p90, s", "waitingSeconds.p90"),
-    Row("waiting p99, s", "waitingSeconds.p99"),
-    Row("completion p50, s", "completionSeconds.p50"),
-    Row("makespan, s", "makespanSeconds"),
-    Row("fairness", "fairness"),
-    Row("nodes, mean", "nodes.mean"),
-    Row("cost", "cost"),
+    MeasureRow("pods placed", "pods.placed"),
+    MeasureRow("pods pending in the end", "pods.pending"),
+    MeasureRow("pods preempted", "pods.preempted"),
+    MeasureRow("pods evicted", "pods.evicted"),
+    MeasureRow("pods moved", "pods.moved"),
+    MeasureRow("waiting p50, s", "waitingSeconds.p50"),
+    MeasureRow("waiting p90, s", "waitingSeconds.p90"),
+    MeasureRow("waiting p99, s", "waitingSeconds.p99"),
+    MeasureRow("completion p50, s", "completionSeconds.p50"),
+    MeasureRow("makespan, s", "makespanSeconds"),
+    MeasureRow("fairness", "fairness"),
+    MeasureRow("nodes, mean", "nodes.mean"),
+    MeasureRow("cost", "cost"),
 )
 _BY_RESOURCE = (
-    Row("{} allocated, mean %", "allocation.{}.mean", 100),
-    Row("{} used, mean %", "utilisation.{}.mean", 100),
-    Row("{} free in vain, %", "fragmentation.{}.mean", 100),
-    Row("imbalance of {}, %", "imbalance.{}", 100),
-    Row("zones' skew of {}, %", "zoneSkew.{}", 100),
+    MeasureRow("{} allocated, mean %", "allocation.{}.mean", 100),
+    MeasureRow("{} used, mean %", "utilisation.{}.mean", 100),
+    MeasureRow("{} free in vain, %", "fragmentation.{}.mean", 100),
+    MeasureRow("imbalance of {}, %", "imbalance.{}", 100),
+    MeasureRow("zones' skew of {}, %", "zoneSkew.{}", 100),
 )
 _TITLES = {"cpu": "CPU"}
 _BEFORE, _AFTER = "allocation.", ".mean"
 
 
-def rows_of(result: Json) -> Sequence[Row]:
+def rows_of(result: Json) -> Sequence[MeasureRow]:
     """The measures worth showing: those that some run has, of resources that pods ask for."""
     known: dict[str, float] = {}
     for scheduler in result["schedulers"]:
@@ -54,7 +54,7 @@ def rows_of(result: Json) -> Sequence[Row]:
         if mean and name.startswith(_BEFORE) and name.endswith(_AFTER)
     )
     by_resource = (
-        Row(row.title.format(_TITLES.get(one, one)), row.name.format(one), row.unit)
+        MeasureRow(row.title.format(_TITLES.get(one, one)), row.name.format(one), row.unit)
         for row in _BY_RESOURCE
         for one in asked
         if one != "pods"
