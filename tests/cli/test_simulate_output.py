@@ -1,6 +1,8 @@
 """What `moorage simulate` prints of a result."""
 
+import csv
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,52 @@ def test_the_result_is_json_of_a_version(
     (comparison,) = result["comparisons"]
     assert (comparison["name"], comparison["with"]) == ("packed", "spread")
     assert comparison["differences"]["imbalance.cpu"]["seen"] is True
+
+
+def test_runs_and_samples_are_written_as_csv(
+    scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, samples = tmp_path / "runs.csv", tmp_path / "samples.csv"
+    assert main(["simulate", str(scenario), "--runs", str(runs), "--samples", str(samples)]) == 0
+    with runs.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["scheduler"], row["seed"]) for row in rows] == [
+        *(("spread", "0"), ("spread", "1")),
+        *(("packed", "0"), ("packed", "1")),
+    ]
+    assert float(rows[0]["allocation.cpu.peak"]) == 0.5
+    with samples.open(newline="") as file:
+        moments = list(csv.DictReader(file))
+    assert len(moments) == 4 * 101
+    assert moments[100]["seconds"] == "70.0"
+    assert moments[50]["allocation.cpu"] == "0.5"
+    assert capsys.readouterr().out.startswith(" ")
+
+
+def test_tables_are_written_as_parquet(scenario: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "runs.parquet"
+    assert main(["simulate", str(scenario), "--runs", str(path)]) == 0
+    table = parquet.read_table(path)
+    assert table["scheduler"].to_pylist() == ["spread", "spread", "packed", "packed"]
+    assert table["pods.placed"].to_pylist() == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("runs.txt", "runs.txt: expected a name that ends with .csv or .parquet"),
+        ("runs.parquet", "runs.parquet: Parquet needs pyarrow, which is not installed"),
+        ("no/runs.csv", "no/runs.csv: cannot be written: there is no folder "),
+    ],
+)
+def test_tables_that_cannot_be_written_are_told(
+    scenario: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    said: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    assert main(["simulate", str(scenario), "--runs", str(scenario.parent / name)]) == 1
+    assert said in capsys.readouterr().err

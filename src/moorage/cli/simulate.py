@@ -26,13 +26,26 @@ def spelled_out(words: list[str]) -> list[str]:
 @collecting_rarely()
 def _run_scenario(args: argparse.Namespace) -> int:
     from moorage.cli.simulate_tables import print_result
+    from moorage.scenarios.result_tables import (
+        check_table_path,
+        run_table,
+        sample_table,
+        write_table,
+    )
     from moorage.scenarios.runs import run_scenario
     from moorage.scenarios.scenario_file import ScenarioFile
 
     def tell(name: str, seed: int) -> None:
         say(f"{name}, seed {seed} ...")
 
+    for path in (args.runs, args.samples):
+        if path is not None:
+            check_table_path(path)
     result = run_scenario(ScenarioFile(args.scenario), tell)
+    if args.runs is not None:
+        write_table(args.runs, run_table(result))
+    if args.samples is not None:
+        write_table(args.samples, sample_table(result))
     if args.output == "table":
         print_result(result)
     else:
