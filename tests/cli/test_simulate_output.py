@@ -2,12 +2,14 @@
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from moorage.cli.main import main
+from moorage.http import explain_page
 
 SCENARIO = """
 apiVersion: simulate.moorage.io/v1alpha1
@@ -125,3 +127,29 @@ def test_tables_that_cannot_be_written_are_told(
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     assert main(["simulate", str(scenario), "--runs", str(scenario.parent / name)]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_a_report_is_one_file_that_asks_nobody(scenario: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    scenario.write_text(SCENARIO.replace("name: spread", "name: </script><b>"))
+    assert main(["simulate", str(scenario), "--report", str(path)]) == 0
+    page = path.read_text()
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert json.loads(data)["result"]["schedulers"][0]["name"] == "</script><b>"
+    assert '<th scope="col">&lt;/script&gt;&lt;b&gt;</th>' in page
+    assert "no difference seen" in page
+    assert "default-src 'none'" in page
+    assert not re.findall(r"<(?:script|link|img)[^>]* (?:src|href)=(?!\"data:)", page)
+    assert "<!-- " not in page
+
+
+def test_a_report_without_its_library_is_told_before_the_run(
+    scenario: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(explain_page, "find_spec", lambda name: None)
+    assert main(["simulate", str(scenario), "--report", str(tmp_path / "r.html")]) == 1
+    assert "a report needs the Python package plotly" in capsys.readouterr().err
+    assert not (tmp_path / "r.html").exists()

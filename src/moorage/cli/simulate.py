@@ -26,6 +26,7 @@ def spelled_out(words: list[str]) -> list[str]:
 @collecting_rarely()
 def _run_scenario(args: argparse.Namespace) -> int:
     from moorage.cli.simulate_tables import print_result
+    from moorage.scenarios.report import report, report_library, write_report
     from moorage.scenarios.result_tables import (
         check_table_path,
         run_table,
@@ -41,11 +42,14 @@ def _run_scenario(args: argparse.Namespace) -> int:
     for path in (args.runs, args.samples):
         if path is not None:
             check_table_path(path)
+    library = "" if args.report is None else report_library(args.report)
     result = run_scenario(ScenarioFile(args.scenario), tell)
     if args.runs is not None:
         write_table(args.runs, run_table(result))
     if args.samples is not None:
         write_table(args.samples, sample_table(result))
+    if args.report is not None:
+        write_report(args.report, report(result, args.scenario.name, library))
     if args.output == "table":
         print_result(result)
     else:

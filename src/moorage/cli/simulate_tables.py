@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from moorage.cli.output import counted, paragraph, print_line, print_table, terminal_width
 from moorage.model.meta import Json
-from moorage.scenarios.quality.titles import MeasureRow, rows_of
+from moorage.scenarios.quality.titles import MeasureRow, figure, rows_of
 
 
 def print_result(result: Json) -> None:
@@ -12,7 +12,7 @@ def print_result(result: Json) -> None:
     schedulers, rows = result["schedulers"], rows_of(result)
     header = ["", *(scheduler["name"] for scheduler in schedulers)]
     cells = [
-        [row.title, *(_figure(one["summary"].get(row.name), row) for one in schedulers)]
+        [row.title, *(figure(one["summary"].get(row.name), row) for one in schedulers)]
         for row in rows
     ]
     print_table(header, cells, right=" " + "r" * len(schedulers))
@@ -37,7 +37,7 @@ def _print_comparison(comparison: Json, rows: Sequence[MeasureRow]) -> None:
         print_line(f"{names}, seed by seed: the differences that chance does not explain")
         shown = [(row, value) for row, value in differences if value["seen"]]
     if shown:
-        cells = [[row.title, _figure(value, row)] for row, value in shown]
+        cells = [[row.title, figure(value, row)] for row, value in shown]
         print_table(["", "DIFFERENCE"], cells, right=" r")
     same = [
         row.title.rpartition(", ")[0] or row.title for row, v in differences if v["seen"] is False
@@ -46,10 +46,3 @@ def _print_comparison(comparison: Json, rows: Sequence[MeasureRow]) -> None:
         text = f"no difference seen in {counted(len(same), 'measure')}: {'; '.join(same)}"
         for line in paragraph(text, terminal_width() or 120, hang="  "):
             print_line(line)
-
-
-def _figure(value: Json | None, row: MeasureRow) -> str:
-    if value is None:
-        return "-"
-    text = f"{row.unit * value['mean']:,.2f}"
-    return f"{text} ± {row.unit * value['plusMinus']:,.2f}" if value["plusMinus"] else text

@@ -60,3 +60,11 @@ def rows_of(result: Json) -> Sequence[MeasureRow]:
         if one != "pods"
     )
     return [row for row in (*_ROWS, *by_resource) if row.name in known]
+
+
+def figure(value: Json | None, row: MeasureRow) -> str:
+    """A mean and its interval, as tables show them."""
+    if value is None:
+        return "-"
+    text = f"{row.unit * value['mean']:,.2f}"
+    return f"{text} ± {row.unit * value['plusMinus']:,.2f}" if value["plusMinus"] else text
