@@ -13,6 +13,7 @@ from moorage.engine.clock import WallClock
 from moorage.http.explain_api import ROOT
 from moorage.kube.live import build_scheduler, watched_kinds
 from moorage.kube.resources import Resource, resource_for
+from moorage.model.decode import KINDS
 from moorage.simulator.world import full_registry
 
 SOURCE = DEPLOY.parent / "src" / "moorage"
@@ -117,6 +118,11 @@ def test_the_reader_of_explanations_may_read_what_is_served_below_explain_and_no
     (role,) = documents(DEPLOY / "rbac" / "explain-reader.yaml")
     assert role["rules"] == [{"nonResourceURLs": ["/explain/*"], "verbs": ["get"]}]
     assert ROOT.startswith("/explain/")
+
+
+def test_the_recorder_may_list_and_watch_what_a_scheduler_reads_and_nothing_else() -> None:
+    wanted = {right(resource_for(kind), verb) for kind in KINDS for verb in ("list", "watch")}
+    assert granted(DEPLOY / "rbac" / "recorder.yaml") == wanted
 
 
 def test_all_roles_together_grant_just_the_calls_in_the_source() -> None:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from moorage.model.duration import parse_duration
 from moorage.model.labels import Selector, selector_from_labels
 from moorage.model.meta import Json
 from moorage.tables import read_table
@@ -128,6 +129,16 @@ def _namespace_and_name(text: str) -> tuple[str, str]:
     return namespace, name
 
 
+def _duration(text: str) -> float:
+    try:
+        seconds = parse_duration(text).seconds
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"expected a duration such as 90s or 2h, got {text!r}")
+    return seconds
+
+
 def _pairs(text: str) -> Selector:
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(key and equals for key, equals, _ in pairs):
@@ -145,6 +156,7 @@ _TYPES: Mapping[str, Callable[[str], Any]] = {
     "url": _url,
     "namespace-and-name": _namespace_and_name,
     "pairs": _pairs,
+    "duration": _duration,
 }
 
 

@@ -27,6 +27,7 @@ _COMMANDS = (
     "schedule",
     "explain",
     "simulate",
+    "record",
     "up",
     "scheduler",
     "config",
@@ -38,7 +39,7 @@ _COMMANDS = (
 )
 
 
-_SERVERS = frozenset({"scheduler", "up", "apiserver", "kubelets"})
+_SERVERS = frozenset({"scheduler", "up", "apiserver", "kubelets", "record"})
 """Commands that are of use without an output."""
 
 

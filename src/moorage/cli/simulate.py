@@ -3,23 +3,29 @@
 import argparse
 from typing import Any
 
+from moorage.cli import replay
 from moorage.cli.arguments import add_command
 from moorage.cli.output import print_as, print_json, print_line, say
 from moorage.connections.memory import collecting_rarely
 
-_OTHERS = ("openb", "schema", "scenario", "-h", "--help")
+_OTHERS = ("openb", "replay", "schema", "scenario", "-h", "--help")
 
 
 def add_parser(commands: Any) -> None:
     """Add `moorage simulate`."""
-    kinds = {"scenario": _run_scenario, "openb": _run_openb, "schema": _print_schema}
+    kinds = {
+        "scenario": _run_scenario,
+        "replay": replay.run,
+        "openb": _run_openb,
+        "schema": _print_schema,
+    }
     add_command(commands, "simulate", kinds)
 
 
 def spelled_out(words: list[str]) -> list[str]:
-    """`moorage simulate FILE` with the word that is left out there."""
+    """`moorage simulate FILE` with the word that is left out there; recordings are compressed."""
     if words[:1] == ["simulate"] and len(words) > 1 and words[1] not in _OTHERS:
-        return ["simulate", "scenario", *words[1:]]
+        return ["simulate", "replay" if words[1].endswith(".gz") else "scenario", *words[1:]]
     return words
 
 

@@ -1,0 +1,285 @@
+"""A recorded scheduler's decisions, each made again by the engine on the recorded state.
+
+Owns the comparison: the same node, a tie, or a difference with the plugin that made it. Each
+decision is compared by itself, as after it the cluster goes on as it was recorded. A recording does
+not tell what a scheduler knew when it decided, only when a binding was seen: where another order of
+bindings that were on their way together, or a state moments older, explains a decision, it counts.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+import msgspec
+
+from moorage.engine.decisions import Bind, Gated
+from moorage.errors import PluginError
+from moorage.framework.attempt import AttemptResult
+from moorage.framework.profile import Profile
+from moorage.model.pod import Pod
+from moorage.recordings.followed import FollowedCluster, RecordedStep, Steps
+from moorage.recordings.recording_file import Recording
+from moorage.simulator.world import World
+
+_ON_THE_WAY_SECONDS = 5.0
+_ON_THE_WAY = 64
+"""So long, and so many, bindings may be on their way, or changes not yet known."""
+_JUST_CREATED_SECONDS = 1.0
+
+
+class Agreement(Enum):
+    """How our decision compares with the recorded one."""
+
+    SAME = "same"
+    TIE = "tie"
+    DIFFERENT = "different"
+
+
+class ComparedDecision(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One decision."""
+
+    at: float
+    """Seconds since the recording began."""
+    pod: str
+    node: str
+    """Where it went; empty for a pod that still waits."""
+    agreement: Agreement
+    ours: str = ""
+    """Where we would send it; empty for nowhere."""
+    plugin: str = ""
+    """Who made the difference."""
+    message: str = ""
+    moment: str = ""
+    """What had to be otherwise than when the binding was seen."""
+
+
+class ComparedRecording(msgspec.Struct, rename="camel"):
+    """What came of a replay."""
+
+    decisions: list[ComparedDecision] = []
+    seconds: float = 0.0
+    foreign: int = 0
+    """Pods of other schedulers."""
+    unseen: int = 0
+    """Pods that got their nodes while nobody recorded."""
+    waiting: int = 0
+    """Pods that wait in the end, as they should."""
+
+    def count(self, agreement: Agreement) -> int:
+        """How many decisions compare like this."""
+        return sum(one.agreement is agreement for one in self.decisions)
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    agreement: Agreement
+    ours: str = ""
+    plugin: str = ""
+    message: str = ""
+
+
+_SAME = _Verdict(Agreement.SAME)
+
+
+def compare(recording: Recording, world: World) -> ComparedRecording:
+    """Replay a recording, and decide about every pod where its scheduler did."""
+    return _Comparison(recording, world).run()
+
+
+class _Comparison:
+    def __init__(self, recording: Recording, world: World) -> None:
+        self._start = recording.header.at
+        self._steps = _Ahead(Steps(recording))
+        self._cluster = FollowedCluster(world, str(recording.path))
+        self._world = world
+        self._profiles = {
+            name: profile.without_post_filter() for name, profile in world.profiles.items()
+        }
+        self._found = ComparedRecording()
+
+    def run(self) -> ComparedRecording:
+        seen, last = False, self._start
+        for step in self._steps:
+            if isinstance(step, bool):
+                seen = step
+                self._cluster.past.clear()
+                continue
+            last = step.at
+            pod = step.binding
+            if pod is not None and isinstance(step.after, Pod):
+                if not seen:
+                    self._found.unseen += 1
+                else:
+                    self._compare(step.at, pod, step.after.spec.node_name)
+            self._cluster.follow(step)
+        self._found.seconds = round(last - self._start, 6)
+        if seen:
+            self._compare_waiting(last)
+        return self._found
+
+    def _compare(self, at: float, pod: Pod, node: str) -> None:
+        profile = self._profiles.get(pod.spec.scheduler_name)
+        if profile is None:
+            self._found.foreign += 1
+            return
+        verdict, moment = self._judge(profile, pod, node), ""
+        if verdict.agreement is not Agreement.SAME:
+            for description, steps in self._other_moments(at, pod):
+                with self._cluster.otherwise(steps):
+                    other = self._judge(profile, pod, node)
+                if other.agreement is Agreement.SAME:
+                    verdict, moment = other, description
+                    break
+                if other.agreement is Agreement.TIE and verdict.agreement is Agreement.DIFFERENT:
+                    verdict, moment = other, description
+        self._note(at, pod, node, verdict, moment)
+
+    def _compare_waiting(self, last: float) -> None:
+        """Pods that wait in the end should fit nowhere, unless they have just come."""
+        recent = {
+            step.after.uid
+            for step in self._cluster.past
+            if isinstance(step.after, Pod) and step.at > last - _JUST_CREATED_SECONDS
+        }
+        for pod in self._cluster.waiting:
+            profile = self._profiles.get(pod.spec.scheduler_name)
+            if profile is None or pod.uid in recent:
+                continue
+            verdict = self._judge(profile, pod, "")
+            if verdict.agreement is Agreement.SAME:
+                self._found.waiting += 1
+            else:
+                self._note(last, pod, "", verdict, "")
+
+    def _note(self, at: float, pod: Pod, node: str, verdict: _Verdict, moment: str) -> None:
+        ours = node if verdict.agreement is Agreement.SAME else verdict.ours
+        self._found.decisions.append(
+            ComparedDecision(
+                round(at - self._start, 6),
+                pod.key,
+                node,
+                verdict.agreement,
+                ours,
+                verdict.plugin,
+                verdict.message,
+                moment,
+            )
+        )
+
+    # ---- what the scheduler may have known ----
+
+    def _other_moments(self, at: float, pod: Pod) -> Iterator[tuple[str, list[RecordedStep]]]:
+        """Steps to other states in which the scheduler may have decided, the likely ones first."""
+        turn = self._cluster.turn
+        past = self._recent(at, pod)
+        ahead = [
+            step
+            for step in self._steps.ahead(_ON_THE_WAY)
+            if step.at <= at + _ON_THE_WAY_SECONDS
+            and (other := step.binding) is not None
+            and other.uid != pod.uid
+            and self._cluster.waits(other)
+        ]
+        bindings = [(step, other) for step in past if (other := step.binding) is not None]
+        later = [step.undone() for step, other in bindings if turn(other) > turn(pod)]
+        earlier = [step for step in ahead if turn(step.binding or pod) < turn(pod)]
+        if later or earlier:
+            yield "in the order of the queue", [*later, *earlier]
+        for count in range(1, len(past) + 1):
+            yield f"{count} changes before", [step.undone() for step in past[:count]]
+        for count in range(1, len(ahead) + 1):
+            yield f"{count} bindings later", ahead[:count]
+
+    def _recent(self, at: float, pod: Pod) -> list[RecordedStep]:
+        """The latest steps since the pod came or changed, the latest first."""
+        found: list[RecordedStep] = []
+        for step in reversed(self._cluster.past):
+            if step.at < at - _ON_THE_WAY_SECONDS or len(found) >= _ON_THE_WAY:
+                break
+            if isinstance(step.after, Pod) and step.after.uid == pod.uid:
+                break
+            found.append(step)
+        return found
+
+    # ---- deciding ----
+
+    def _judge(self, profile: Profile, pod: Pod, node: str) -> _Verdict:
+        """Decide about a pod as the cluster is, and compare."""
+        try:
+            decision, attempt = self._world.cycle.decide(profile, pod)
+        except PluginError as error:
+            return _Verdict(Agreement.DIFFERENT, "", error.plugin, str(error))
+        finally:
+            self._world.handle.cycle_states.end(pod)
+        if not isinstance(decision, Bind):
+            if not node:
+                return _SAME
+            if isinstance(decision, Gated):
+                gate = decision.status
+                return _Verdict(Agreement.DIFFERENT, "", gate.plugin, gate.message)
+            return self._refused(attempt, node, "", decision.message)
+        if decision.node_name == node:
+            return _SAME
+        assert attempt is not None, "a pod is placed only after its nodes were filtered"
+        return self._elsewhere(attempt, node, decision.node_name)
+
+    def _elsewhere(self, attempt: AttemptResult, node: str, ours: str) -> _Verdict:
+        totals = attempt.totals
+        if not node:
+            return _Verdict(Agreement.DIFFERENT, ours, "", "it fits")
+        if node not in totals:
+            return self._refused(attempt, node, ours, "")
+        if totals[node] == totals[ours]:
+            return _Verdict(Agreement.TIE, ours)
+        return _Verdict(Agreement.DIFFERENT, ours, *_score_difference(attempt, node, ours))
+
+    def _refused(
+        self, attempt: AttemptResult | None, node: str, ours: str, message: str
+    ) -> _Verdict:
+        row = self._world.state.nodes.row_of.get(node)
+        if row is None:
+            return _Verdict(Agreement.DIFFERENT, ours, "", f"there is no node {node}")
+        status = None if attempt is None else attempt.status(row)
+        if status is None:
+            return _Verdict(Agreement.DIFFERENT, ours, "", message)
+        return _Verdict(Agreement.DIFFERENT, ours, status.plugin, status.message or message)
+
+
+def _score_difference(attempt: AttemptResult, node: str, ours: str) -> tuple[str, str]:
+    """The plugin that spoke most for our node against the recorded one, and the totals."""
+    totals, scores, scored = attempt.totals, attempt.scores, attempt.scored
+    assert scores is not None, "there are totals"
+    assert scored is not None, "there are totals"
+    places = {attempt.nodes.node(row).name: place for place, row in enumerate(scored.tolist())}
+    here, there = places[ours], places[node]
+    gains = {part.plugin: int(part.weighted[here] - part.weighted[there]) for part in scores.parts}
+    plugin = max(gains, key=gains.__getitem__, default="")
+    return plugin, f"{ours} scores {totals[ours]}, {node} {totals[node]}"
+
+
+class _Ahead:
+    """Steps one by one, and those that come next."""
+
+    def __init__(self, steps: Iterable[RecordedStep | bool]) -> None:
+        self._steps = iter(steps)
+        self._read: deque[RecordedStep | bool] = deque()
+
+    def __iter__(self) -> Iterator[RecordedStep | bool]:
+        """All of them."""
+        while self._fill(1):
+            yield self._read.popleft()
+
+    def ahead(self, count: int) -> Iterator[RecordedStep]:
+        """The next ones, until the recording was interrupted."""
+        self._fill(count)
+        for step in list(self._read)[:count]:
+            if isinstance(step, bool):
+                return
+            yield step
+
+    def _fill(self, count: int) -> bool:
+        while len(self._read) < count:
+            step = next(self._steps, None)
+            if step is None:
+                break
+            self._read.append(step)
+        return bool(self._read)
