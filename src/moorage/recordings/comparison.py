@@ -17,7 +17,7 @@ from moorage.errors import PluginError
 from moorage.framework.attempt import AttemptResult
 from moorage.framework.profile import Profile
 from moorage.model.pod import Pod
-from moorage.recordings.followed import FollowedCluster, RecordedStep, Steps
+from moorage.recordings.followed import FollowedCluster, RecordedStep, RecordedSteps
 from moorage.recordings.recording_file import Recording
 from moorage.simulator.world import World
 
@@ -88,7 +88,7 @@ def compare(recording: Recording, world: World) -> ComparedRecording:
 class _Comparison:
     def __init__(self, recording: Recording, world: World) -> None:
         self._start = recording.header.at
-        self._steps = _Ahead(Steps(recording))
+        self._steps = _Ahead(RecordedSteps(recording))
         self._cluster = FollowedCluster(world, str(recording.path))
         self._world = world
         self._profiles = {

@@ -42,7 +42,7 @@ class RecordedStep(NamedTuple):
         return self._replace(before=self.after, after=self.before)
 
 
-class Steps:
+class RecordedSteps:
     """The changes of a recording; None where it is complete from there on, or was interrupted."""
 
     def __init__(self, recording: Recording) -> None:
