@@ -151,6 +151,39 @@ def read(folder: Path, text: str) -> ScenarioFile:
             ":5: events[0].what: invalid enum value 'sink'",
         ),
         (
+            HEAD + "events:\n- {at: 1s, what: fail}\n",
+            ":5: events[0]: expected one of node, group and selector",
+        ),
+        (
+            HEAD + "events:\n- {at: 1s, what: fail, group: g}\n",
+            ":5: events[0].group: expected a node group or a shape, got 'g'",
+        ),
+        (
+            HEAD + "events:\n- {at: 1s, what: fail, selector: '=='}\n",
+            ":5: events[0].selector: expected labels such as a=b,c!=d: "
+            "unable to parse requirement: '==' is not understood",
+        ),
+        (
+            HEAD + "events:\n- {at: 1s, what: price, node: n}\n",
+            ":5: events[0].price: expected a number of 0 or more where what is price",
+        ),
+        (
+            HEAD + "events:\n- {at: 1s, what: fail, selector: a, count: 0}\n",
+            ":5: events[0].count: expected at least 1",
+        ),
+        (
+            HEAD + "events:\n- {at: 1s, what: upgrade, selector: a, atOnce: 0}\n",
+            ":5: events[0].atOnce: expected at least 1",
+        ),
+        (
+            HEAD + "events:\n- {at: 1s, what: upgrade, selector: a, gone: x}\n",
+            ":5: events[0].gone: expected a duration such as 90s or 1h30m, got 'x'",
+        ),
+        (
+            HEAD + "events:\n- {at: 1s, what: reclaim, selector: a, notice: x}\n",
+            ":5: events[0].notice: expected a duration such as 90s or 1h30m, got 'x'",
+        ),
+        (
             HEAD + "events:\n- {at: 1s, node: n, what: taint, taint: dry}\n",
             ":5: events[0].taint: expected key=value:Effect where what is a taint",
         ),

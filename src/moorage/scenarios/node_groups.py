@@ -40,6 +40,10 @@ class ScalingGroup:
         """Of a node, per hour."""
         return float(self._shape.price or 0)
 
+    def change_price(self, price: str) -> None:
+        """Nodes that are ordered from now on cost so much."""
+        self._shape = self._shape._replace(price=price)
+
     def members(self) -> list[Json]:
         """The nodes that are there."""
         nodes = self._run.api.cluster.all("Node")

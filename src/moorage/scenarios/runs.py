@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -13,7 +13,7 @@ from moorage.controllers.objects import Json
 from moorage.errors import InputError
 from moorage.scenarios.autoscaler import Autoscaler, ScalingRule
 from moorage.scenarios.comparison import comparisons
-from moorage.scenarios.events import befall
+from moorage.scenarios.events import NodeEvents
 from moorage.scenarios.generators import generated
 from moorage.scenarios.measures import Measures
 from moorage.scenarios.node_groups import GroupLimits, ScalingGroup, grouped_node
@@ -64,16 +64,13 @@ def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
     config, registry = configuration(file, scheduler), full_registry()
     run = Simulation(config, registry, kubelets=kubelets, seed=seed)
     measures, prices = Measures(run), Prices(run)
-    nodes = _nodes(file)
-    for body in (*nodes.values(), *_documents(file, scenario.cluster.manifests)):
+    for body in (*_nodes(file), *_documents(file, scenario.cluster.manifests)):
         run.come(body)
     groups = _groups(file, run, prices)
     if groups:
         Autoscaler(run, config, registry, groups, _rule(file))
     _plan_arrivals(file, run, seed)
-    for number, event in enumerate(scenario.events):
-        at = file.seconds(event.at, f"events[{number}].at")
-        run.plan(at, partial(befall, run, file, number, event, nodes))
+    NodeEvents(run, file, groups, seed).plan()
     ended = run.play(file.seconds(scenario.stop.after, "stop.after"))
     if run.faults:
         raise InputError(f"a plugin fails: {run.faults[0].message}")
@@ -120,17 +117,14 @@ def configuration(file: ScenarioFile, scheduler: ScenarioScheduler) -> KubeSched
     return config
 
 
-def _nodes(file: ScenarioFile) -> Mapping[str, Json]:
-    """By name, also for those that are repaired."""
+def _nodes(file: ScenarioFile) -> Iterator[Json]:
+    """Of the shapes; those of one name are numbered through."""
     numbers: Counter[str] = Counter()
-    found: dict[str, Json] = {}
     for i, text in enumerate(file.scenario.cluster.nodes):
         shape = file.shape(text, f"cluster.nodes[{i}]")
         for _ in range(shape.nodes or 0):
-            node = grouped_node(shape, numbers[shape.name])
-            found[node["metadata"]["name"]] = node
+            yield grouped_node(shape, numbers[shape.name])
             numbers[shape.name] += 1
-    return found
 
 
 def _groups(file: ScenarioFile, run: Simulation, prices: Prices) -> Sequence[ScalingGroup]:

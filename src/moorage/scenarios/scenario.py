@@ -126,13 +126,38 @@ class Arrival(_Part, frozen=True):
 
 
 class ScenarioEvent(_Part, frozen=True):
-    """What befalls a node."""
+    """What befalls nodes: one by its name, a group or shape of them, or all with some labels."""
 
     at: str
-    node: str
-    what: Literal["fail", "repair", "drain", "cordon", "uncordon", "taint", "untaint"]
+    what: Literal[
+        "fail",
+        "repair",
+        "drain",
+        "cordon",
+        "uncordon",
+        "taint",
+        "untaint",
+        "upgrade",
+        "reclaim",
+        "price",
+    ]
+    node: str = ""
+    group: str = ""
+    """The name of a node group or of a shape."""
+    selector: str = ""
+    """Labels as for `kubectl -l`, such as `topology.kubernetes.io/zone=zone-a`."""
+    count: int | None = None
+    """So many of them, by chance; left out: all."""
     taint: str = ""
     """Such as `key=value:NoSchedule`."""
+    at_once: int = 1
+    """How many nodes an upgrade takes at a time."""
+    gone: str = "5m"
+    """How long an upgrade keeps each node away."""
+    notice: str = "2m"
+    """How long before the end it is known that a node is reclaimed."""
+    price: float | None = None
+    """The new price per hour, of nodes of the group that come later, too."""
 
 
 class ScenarioScheduler(_Part, frozen=True):

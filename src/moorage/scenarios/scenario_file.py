@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from moorage.apiserver.errors import ApiStatusError
+from moorage.apiserver.selection import parse_labels
 from moorage.errors import InputError
 from moorage.model.quantity import parse_milli
 from moorage.scenarios.scenario import (
@@ -15,6 +17,7 @@ from moorage.scenarios.scenario import (
     Rate,
     Scenario,
     ScenarioCluster,
+    ScenarioEvent,
     TraceOfPods,
 )
 from moorage.scenarios.yaml_file import YamlFile
@@ -37,9 +40,7 @@ class ScenarioFile(YamlFile[Scenario]):
         for i, arrival in enumerate(scenario.arrivals):
             self._check_arrival(arrival, f"arrivals[{i}]")
         for i, event in enumerate(scenario.events):
-            self.seconds(event.at, f"events[{i}].at")
-            if (event.what in ("taint", "untaint")) != bool(_taint_parts(event.taint)):
-                self.refuse(f"events[{i}].taint", "expected key=value:Effect where what is a taint")
+            self._check_event(event, f"events[{i}]")
         names = [one.name for one in scenario.schedulers]
         if not names or len(set(names)) < len(names):
             self.refuse("schedulers", "expected at least one, and each name once")
@@ -48,6 +49,30 @@ class ScenarioFile(YamlFile[Scenario]):
         self.seconds(scenario.stop.after, "stop.after")
         self.seconds(scenario.kubelets.start, "kubelets.start")
         self.seconds(scenario.kubelets.grace, "kubelets.grace")
+
+    def _check_event(self, event: ScenarioEvent, field: str) -> None:
+        for name in ("at", "gone", "notice"):
+            self.seconds(getattr(event, name), f"{field}.{name}")
+        if (event.what in ("taint", "untaint")) != bool(_taint_parts(event.taint)):
+            self.refuse(f"{field}.taint", "expected key=value:Effect where what is a taint")
+        if sum(map(bool, (event.node, event.group, event.selector))) != 1:
+            self.refuse(field, "expected one of node, group and selector")
+        if event.group and event.group not in self._group_names():
+            self.refuse(f"{field}.group", f"expected a node group or a shape, got {event.group!r}")
+        try:
+            parse_labels(event.selector)
+        except ApiStatusError as error:
+            self.refuse(f"{field}.selector", f"expected labels such as a=b,c!=d: {error}")
+        if (event.what == "price") != (event.price is not None) or (event.price or 0) < 0:
+            self.refuse(f"{field}.price", "expected a number of 0 or more where what is price")
+        for name, count in (("count", event.count), ("atOnce", event.at_once)):
+            if count is not None and count < 1:
+                self.refuse(f"{field}.{name}", "expected at least 1")
+
+    def _group_names(self) -> list[str]:
+        cluster = self.scenario.cluster
+        shapes = [self.shape(text, f"cluster.nodes[{i}]") for i, text in enumerate(cluster.nodes)]
+        return [*(one.name for one in shapes), *(group.name for group in cluster.node_groups)]
 
     def shape(self, text: str, field: str) -> NodeShape:
         """What nodes are made of; one, if it says no number."""
