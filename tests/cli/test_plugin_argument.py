@@ -120,3 +120,26 @@ def test_a_group_and_a_custom_resource_in_files(run: Run, write: Write) -> None:
     assert "skipped" not in done.err
     done = run("explain", "pod", "a", "-f", cluster, "--config", write("c.yaml", HARBOUR), *plugins)
     assert (done.code, done.err) == (0, "")
+
+
+def test_pods_on_which_a_plugin_always_fails_are_not_waited_for(run: Run, write: Write) -> None:
+    broken = PLUGIN.replace("return self.closed", 'raise ValueError("no tide")')
+    pod = POD.replace("name: hold", "name: hold, image: sail")
+    config = f"{CONFIG}podMaxBackoffSeconds: 1\n"
+    done = run(
+        *("up", "--once", "-f", write("c.yaml", f"{NODE}---\n{pod}")),
+        *("--config", write("s.yaml", config), "--plugin", write("broken.py", broken)),
+    )
+    assert done.code == 1
+    assert "had not settled" not in done.err
+    assert "1 pod: every attempt ends in an error" in done.err
+    assert 'running "Closed" filter plugin: ValueError: no tide' in done.out
+
+
+@pytest.mark.parametrize("name", ["Two Words", " Closed", "Bell\\a"])
+def test_a_name_is_one_word(name: str, run: Run, write: Write) -> None:
+    plugin = PLUGIN.replace('"Closed"', f'"{name}"')
+    done = run("plugin", "check", write("blank.py", plugin))
+    assert done.code == 1
+    assert "class Closed has the name" in done.err
+    assert "expected one word" in done.err

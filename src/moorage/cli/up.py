@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.cli.arguments import add_command, kubeconfig_path
 from moorage.cli.configuration import read_configuration, read_gates
-from moorage.cli.output import fail, print_line, print_table, say, warn
+from moorage.cli.output import counted, fail, print_line, print_table, say, warn
 from moorage.cli.startup import log_to_stderr
 from moorage.config import FeatureGates, KubeSchedulerConfiguration
 from moorage.connections.descriptors import raise_limit
@@ -265,6 +265,8 @@ async def _once(cluster: "LocalCluster") -> int:
     if not settled:
         warn(f"the cluster had not settled after {_SETTLE_SECONDS:.0f} s")
         return 1
+    if failing := len(cluster.failing):
+        return fail(f"{counted(failing, 'pod')}: every attempt ends in an error")
     return 0
 
 

@@ -121,4 +121,9 @@ def _problem_of(plugin: object) -> str:
     """Why something is no plugin class; empty if it is one."""
     if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
         return "is not a subclass of moorage.framework.plugin.Plugin"
-    return "" if isinstance(getattr(plugin, "name", None), str) else "is a class without a name"
+    name = getattr(plugin, "name", None)
+    if not isinstance(name, str):
+        return "is a class without a name"
+    if name.split() != [name] or not name.isprintable():
+        return f"has the name {name!r}: expected one word"
+    return ""

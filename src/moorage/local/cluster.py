@@ -203,6 +203,8 @@ _LEDGER_BYTES = 2 * 2**20
 _POLL_SECONDS = 0.05
 # A preemptor comes back after its victims are gone; a quiet moment shorter than that is not peace.
 _QUIET_SECONDS = 1.5
+_PATIENCE = 4
+"""So many errors in a row, and the next attempt will hardly end in another way."""
 
 
 class LocalCluster:
@@ -318,7 +320,10 @@ class LocalCluster:
         await asyncio.shield(self._work)
 
     async def settled(self, seconds: float) -> bool:
-        """Wait until every pod has found a place or been told why not; False if time runs out."""
+        """Wait until every pod has found a place or been told why not; False if time runs out.
+
+        Pods whose attempts end in errors again and again are not waited for.
+        """
         deadline = self._timer.now() + seconds
         quiet_since: float | None = None
         while (now := self._timer.now()) < deadline:
@@ -330,6 +335,15 @@ class LocalCluster:
                 return True
             await self._timer.sleep(_POLL_SECONDS)
         return False
+
+    @property
+    def failing(self) -> Sequence[Pod]:
+        """The pods whose attempts end in errors again and again."""
+        return [
+            pod
+            for pod in self._scheduler.queue.view.pending_pods().pods
+            if self._keeps_failing(pod)
+        ]
 
     async def _show(self, console: LocalConsole, live: LiveScheduler) -> None:
         """Record decisions, and serve the page that explains them, health and metrics."""
@@ -374,7 +388,15 @@ class LocalCluster:
         if any(runner.busy for runner in self._runners):
             return True
         pending = self._scheduler.queue.view.pending_pods()
-        return bool(pending.active or pending.backoff or pending.in_flight)
+        return any(
+            not self._keeps_failing(pod)
+            for pod in (*pending.active, *pending.backoff, *pending.in_flight)
+        )
+
+    def _keeps_failing(self, pod: Pod) -> bool:
+        """Does every attempt end in an error, as where a plugin is broken?"""
+        waiting = self._scheduler.queue.view.find(pod)
+        return waiting is not None and waiting.consecutive_errors_count >= _PATIENCE
 
 
 def _console(port: int) -> LocalConsole:
