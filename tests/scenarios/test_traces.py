@@ -1,7 +1,9 @@
 """Traces in each layout: what is made of the rows, and what is said of wrong ones."""
 
 import gzip
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,12 @@ from moorage.controllers.objects import Json
 from moorage.errors import InputError
 from moorage.gallery.gpus import GPU_COUNT, GPU_MILLI, GPU_MODEL
 from moorage.scenarios.runs import run_scenario
+from moorage.scenarios.scenario import TraceOfPods
 from moorage.scenarios.scenario_file import ScenarioFile
-from moorage.scenarios.traces.changes import TraceChange
+from moorage.scenarios.traces.azure import azure_changes
+from moorage.scenarios.traces.borg import borg_changes
+from moorage.scenarios.traces.changes import Machine, TraceChange
+from moorage.scenarios.traces.layouts import trace_changes
 from moorage.scenarios.traces.openb import openb_changes
 from moorage.scenarios.traces.plain import plain_changes
 
@@ -23,11 +29,27 @@ PODS = (
     "creation_time,deletion_time,scheduled_time\n"
 )
 
+MACHINE = Machine(32_000, 128 * 2**30)
+
 Reader = Callable[[Path], Iterator[TraceChange]]
 
 
 def only_pods(path: Path) -> Iterator[TraceChange]:
     return openb_changes(None, path)
+
+
+def instances(path: Path) -> Iterator[TraceChange]:
+    return borg_changes(path, None, MACHINE)
+
+
+def azure_with(types: str) -> Reader:
+    """Machines with these types."""
+
+    def read(path: Path) -> Iterator[TraceChange]:
+        table = write(path.parent, "types.csv", f"vmTypeId,machineId,core,memory\n{types}")
+        return azure_changes(path, table, MACHINE)
+
+    return read
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -108,16 +130,9 @@ def test_pods_of_openb_come_wait_preempt_and_go(tmp_path: Path) -> None:
     write(tmp_path, "pods.csv", PODS + text)
     trace = "{file: pods.csv, layout: openb, nodes: nodes.csv}"
     run = play(tmp_path, f"cluster: {{}}\narrivals: [{{trace: {trace}}}]\n")
-    assert run["pods"] == {
-        "created": 5,
-        "placed": 4,
-        "pending": 0,
-        "finished": 0,
-        "preempted": 1,
-        "evicted": 3,
-        "removed": 5,
-        "moved": 0,
-    }
+    pods = run["pods"]
+    assert (pods["created"], pods["placed"], pods["pending"]) == (5, 4, 0)
+    assert (pods["preempted"], pods["removed"]) == (1, 5)
     assert run["waitingSeconds"]["p99"] == pytest.approx(301, abs=0.1)  # one second of grace
     assert run["seconds"] == pytest.approx(1201, abs=0.1)
 
@@ -166,6 +181,32 @@ def test_pods_of_openb_come_wait_preempt_and_go(tmp_path: Path) -> None:
             PODS + f"p,{'9' * 5000},1,1,1000,,LS,Running,5,6,5\n",
             f":2: cpu_milli: expected a whole number, got '{'9' * 40}'",
         ),
+        (
+            azure_with("7,0,1,0.1\n"),
+            "vmId,tenantId,vmTypeId,priority,starttime,endtime\n1,1,9,0,0,1\n",
+            ":2: vmTypeId: expected a type of the table vmType, got '9'",
+        ),
+        (
+            azure_with("7,0,1,0.1\n"),
+            "vmId,tenantId,vmTypeId,priority,starttime,endtime\n1,1,7,0,soon,1\n",
+            ":2: starttime: expected a number, got 'soon'",
+        ),
+        (
+            azure_with("7,0,1,0.1\n"),
+            "vmId,tenantId,vmTypeId,priority,starttime,endtime\n1,1,7,0,2,1\n",
+            ":2: endtime: expected no less than starttime",
+        ),
+        (
+            instances,
+            "time,type,collection_id,instance_index,priority,cpus,memory\n0,12,1,0,0,1,1\n",
+            ":2: type: expected one of SUBMIT, QUEUE, ENABLE, SCHEDULE, EVICT, FAIL, FINISH, "
+            "KILL, LOST, UPDATE_PENDING, UPDATE_RUNNING or its number, got '12'",
+        ),
+        (
+            instances,
+            "time,type,collection_id,instance_index,priority,cpus,memory\n0,0,1,0,0,-1,1\n",
+            ":2: cpus: expected no less than 0, got -1.0",
+        ),
     ],
 )
 def test_a_row_that_is_wrong_is_told_by_line_and_column(
@@ -181,6 +222,9 @@ def test_a_row_that_is_wrong_is_told_by_line_and_column(
     ("trace", "message"),
     [
         ("{file: pods.csv, nodes: nodes.csv}", ":5: arrivals[0].trace.nodes: expected none: "),
+        ("{file: pods.csv, layout: borg}", ":5: arrivals[0].trace.machine: expected cpu and mem"),
+        ("{file: pods.csv, types: t.csv}", ":5: arrivals[0].trace.types: expected none: "),
+        ("{file: pods.csv, sample: 2}", ":5: arrivals[0].trace.sample: expected a number above 0"),
         ("{file: pods.csv, layout: tape}", ":5: arrivals[0].trace.layout: invalid enum value"),
     ],
 )
@@ -190,3 +234,116 @@ def test_a_scenario_that_asks_for_the_wrong_files_is_told(
     with pytest.raises(InputError) as error:
         play(tmp_path, f"cluster: {{}}\narrivals:\n- trace: {trace}\n")
     assert str(error.value).startswith(f"{tmp_path / 'scenario.yaml'}{message}")
+
+
+TYPES = (
+    "id,vmTypeId,machineId,core,memory,hdd,ssd,nic\n"
+    "0,7,5,0.5,0.25,0,0,0.1\n1,7,3,0.25,0.125,0,0,0.1\n2,8,5,1,1,,0,0\n"
+)
+VMS = (
+    "vmId,tenantId,vmTypeId,priority,starttime,endtime\n"
+    "0,11,7,0,-3.5,0.5\n1,11,8,1,0.25,NULL\n2,12,7,1,1.5,1.75\n"
+)
+
+
+def azure_tables(folder: Path, *, sqlite: bool) -> tuple[Path, Path | None]:
+    """The two tables, as they are published or as CSV."""
+    if not sqlite:
+        return write(folder, "vm.csv.gz", VMS), write(folder, "types.csv", TYPES)
+    path = folder / "trace.sqlite"
+    with closing(sqlite3.connect(path)) as base:
+        for name, text in (("vm", VMS), ("vmType", TYPES)):
+            header, *rows = (line.split(",") for line in text.splitlines())
+            base.execute(f"CREATE TABLE {name} ({', '.join(header)})")
+            places = ", ".join("?" * len(header))
+            values = [[None if value == "NULL" else value for value in row] for row in rows]
+            base.executemany(f"INSERT INTO {name} VALUES ({places})", values)
+        base.commit()
+    return path, None
+
+
+@pytest.mark.parametrize("sqlite", [True, False])
+def test_machines_of_azure_come_and_go_by_days_and_in_shares(tmp_path: Path, sqlite: bool) -> None:
+    path, types = azure_tables(tmp_path, sqlite=sqlite)
+    changes = list(azure_changes(path, types, MACHINE))
+    assert [(one.at, one.what, one.object["metadata"]["name"]) for one in changes] == [
+        (0, "create", "vm-0"),
+        (43_200, "delete", "vm-0"),
+        (21_600, "create", "vm-1"),
+        (129_600, "create", "vm-2"),
+        (151_200, "delete", "vm-2"),
+    ]
+    small, large = changes[0].object, changes[2].object
+    assert requests(small) == {"cpu": "8000m", "memory": str(16 * 2**30)}
+    assert requests(large) == {"cpu": "32000m", "memory": str(128 * 2**30)}
+    assert (small["spec"]["priority"], large["spec"]["priority"]) == (100, 0)
+    assert small["metadata"]["labels"] == {"tenant": "11", "vm-type": "7"}
+
+
+INSTANCES = "time,type,collection_id,instance_index,priority,alloc_collection_id,cpus,memory\n"
+MACHINES = "time,machine_id,type,switch_id,platform_id,cpus,memory\n"
+
+
+def test_instances_of_borg_come_with_their_first_row_and_go_with_their_end(tmp_path: Path) -> None:
+    text = (
+        "0,SUBMIT,70,0,200,0,0.5,0.25\n"
+        "1000000,3,70,0,200,0,0.5,0.25\n"
+        "2000000,EVICT,70,0,200,0,0.5,0.25\n"  # Borg's own decision
+        "2000000,SUBMIT,70,0,200,0,0.5,0.25\n"
+        "3000000,SUBMIT,71,4,0,70,0.1,0.1\n"  # inside an allocation
+        "4000000,5,70,0,200,0,0.5,0.25\n"
+        "4000000,0,70,0,200,0,0.5,0.25\n"
+        "5000000,SCHEDULE,72,1,,,,\n"  # it was there before the rows begin
+        f"{2**63 - 1},FINISH,70,0,200,0,0.5,0.25\n"
+    )
+    machines = (
+        "0,5,ADD,abc=,x/y+,0.5,0.25\n0,6,1,,,1,1\n"
+        "3000000,6,UPDATE,,,0.5,1\n4000000,6,REMOVE,,,,\n5000000,6,ADD,,,1,1\n"
+    )
+    path, nodes = (
+        write(tmp_path, "i.csv", INSTANCES + text),
+        write(tmp_path, "m.csv", MACHINES + machines),
+    )
+    changes = list(borg_changes(path, nodes, MACHINE))
+    assert [(one.at, one.what, one.object["metadata"]["name"]) for one in changes] == [
+        (0, "create", "machine-5"),
+        (0, "create", "machine-6"),
+        (3, "patch", "machine-6"),
+        (4, "delete", "machine-6"),
+        (5, "create", "machine-6"),
+        (0, "create", "70-0-0"),
+        (4, "delete", "70-0-0"),
+        (4, "create", "70-0-1"),
+        (5, "create", "72-1-0"),
+    ]
+    assert changes[0].object["metadata"]["labels"] == {
+        "kubernetes.io/hostname": "machine-5",
+        "platform-id": "x-y",
+        "switch-id": "abc",
+    }
+    assert changes[2].object["status"]["allocatable"]["cpu"] == "16000m"
+    assert requests(changes[5].object) == {"cpu": "16000m", "memory": str(32 * 2**30)}
+    assert changes[5].object["spec"]["priority"] == 200
+    assert requests(changes[8].object) == {"cpu": "0m", "memory": "0"}
+
+
+def test_machines_of_borg_fail_and_grow_in_a_run(tmp_path: Path) -> None:
+    write(tmp_path, "m.csv", MACHINES + "0,1,1,,,0.5,0.5\n60000000,1,3,,,1,1\n120000000,1,2,,,,\n")
+    rows = "0,0,7,0,0,,0.5,0.1\n0,0,8,0,0,,0.5,0.1\n"
+    write(tmp_path, "i.csv", INSTANCES + rows)
+    trace = "{file: i.csv, nodes: m.csv, layout: borg, machine: {cpu: 8000m, memory: 32Gi}}"
+    run = play(tmp_path, f"cluster: {{}}\narrivals: [{{trace: {trace}}}]\n")
+    assert run["pods"]["placed"] == 2
+    assert run["waitingSeconds"]["p99"] == pytest.approx(60, abs=0.1)
+    assert run["pods"]["removed"] == 2
+
+
+def test_a_part_of_a_trace_is_taken_by_time_and_by_name(tmp_path: Path) -> None:
+    rows = [f"{second}s,pod-{second},1,1Gi\n" for second in range(400)]
+    write(tmp_path, "t.csv", "at,name,cpu,memory\n" + "".join(rows))
+    file = ScenarioFile(write(tmp_path, "s.yaml", HEAD + "cluster: {}\n"))
+    early = list(trace_changes(file, TraceOfPods("t.csv", until="199s")))
+    assert len(early) == 200
+    some = list(trace_changes(file, TraceOfPods("t.csv", sample=0.25)))
+    assert len(some) == pytest.approx(100, abs=25)
+    assert some == list(trace_changes(file, TraceOfPods("t.csv", sample=0.25)))

@@ -22,6 +22,7 @@ from moorage.scenarios.scenario import ScenarioScheduler
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.simulation import Simulation
 from moorage.scenarios.summary import summary
+from moorage.scenarios.traces.changes import TraceChange
 from moorage.scenarios.traces.layouts import trace_changes
 from moorage.simulator.manifests import load_manifests, read_documents
 from moorage.simulator.world import full_registry
@@ -94,8 +95,19 @@ def _plan_arrivals(file: ScenarioFile, run: Simulation, seed: int) -> None:
                         run.plan(at + one.gone, partial(run.go, body))
         if arrival.trace is not None:
             for change in trace_changes(file, arrival.trace):
-                act = run.come if change.what == "create" else run.go
-                run.plan(at + change.at, partial(act, change.object))
+                run.plan(at + change.at, partial(_follow, run, change))
+
+
+def _follow(run: Simulation, change: TraceChange) -> None:
+    """What happened in the trace happens now."""
+    if change.what == "create":
+        run.come(change.object)
+    elif change.what == "patch":
+        run.change(change.object)
+    elif change.object["kind"] == "Node":
+        run.fail(change.object["metadata"]["name"])
+    else:
+        run.go(change.object)
 
 
 def configuration(file: ScenarioFile, scheduler: ScenarioScheduler) -> KubeSchedulerConfiguration:

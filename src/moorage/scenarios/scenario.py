@@ -82,17 +82,27 @@ class Rate(_Part, frozen=True):
     """The time in which the whole burst comes."""
 
 
-WITH_NODES = ("openb",)
+WITH_NODES = ("openb", "borg")
 """Layouts of traces that have a file of nodes."""
+IN_SHARES = ("azure", "borg")
+"""Layouts of traces that tell sizes in shares of a machine."""
 
 
 class TraceOfPods(_Part, frozen=True):
     """What came and went elsewhere, as files of one of several layouts tell."""
 
     file: str
-    layout: Literal["csv", "openb"] = "csv"
+    layout: Literal["csv", "openb", "azure", "borg"] = "csv"
     nodes: str = ""
     """The file of the nodes, where a layout has one; left out: the nodes are the cluster's."""
+    types: str = ""
+    """The file of the table vmType, for azure as CSV."""
+    machine: dict[str, str] = {}
+    """`cpu` and `memory` of the machine that a layout tells shares of."""
+    until: str = ""
+    """What happened later is left out."""
+    sample: float = 1.0
+    """The share of the pods that is taken."""
 
 
 class Generator(_Part, frozen=True):

@@ -10,6 +10,7 @@ from moorage.apiserver.selection import parse_labels
 from moorage.errors import InputError
 from moorage.model.quantity import parse_milli
 from moorage.scenarios.scenario import (
+    IN_SHARES,
     WITH_NODES,
     Arrival,
     Drawn,
@@ -116,6 +117,16 @@ class ScenarioFile(YamlFile[Scenario]):
     def _check_trace(self, trace: TraceOfPods, field: str) -> None:
         if trace.nodes and trace.layout not in WITH_NODES:
             self.refuse(f"{field}.nodes", f"expected none: {trace.layout} has no file of nodes")
+        if trace.types and trace.layout != "azure":
+            self.refuse(f"{field}.types", "expected none: it is for azure")
+        if set(trace.machine) != ({"cpu", "memory"} if trace.layout in IN_SHARES else set()):
+            what = f"expected cpu and memory for {', '.join(IN_SHARES)}, and nothing for others"
+            self.refuse(f"{field}.machine", what)
+        self.check_requests(trace.machine, f"{field}.machine")
+        if trace.until:
+            self.seconds(trace.until, f"{field}.until")
+        if not 0 < trace.sample <= 1:
+            self.refuse(f"{field}.sample", "expected a number above 0, at most 1")
 
     def _check_generator(self, given: Generator, field: str) -> None:
         self._check_rate(given.rate, f"{field}.rate")

@@ -80,11 +80,21 @@ class Simulation(VirtualCluster):
 
     def go(self, body: Json) -> None:
         """Delete an object, if it is still there."""
-        metadata = body["metadata"]
+        key = self._found(body)
+        if key is not None:
+            self.api.delete(key)
+
+    def change(self, body: Json) -> None:
+        """Change what is said of an object, if it is still there."""
+        key = self._found(body)
+        if key is not None:
+            self.api.patch(key, body)
+
+    def _found(self, body: Json) -> Key | None:
+        kind, metadata = body["kind"], body["metadata"]
         places = (metadata.get("namespace") or "default", "")
-        for key in (Key(body["kind"], place, metadata["name"]) for place in places):
-            if self.api.cluster.get(*key) is not None:
-                self.api.delete(key)
+        keys = (Key(kind, place, metadata["name"]) for place in places)
+        return next((key for key in keys if self.api.cluster.get(*key) is not None), None)
 
     def play(self, until: float) -> str:
         """Go on until nothing more can happen or so many seconds have passed; why it ended."""

@@ -1,5 +1,6 @@
 """What all layouts come down to: objects that come, change and go, each at its time."""
 
+import math
 from typing import Any, Literal, NamedTuple
 
 Json = dict[str, Any]
@@ -22,3 +23,22 @@ def came(at: float, manifest: Json) -> TraceChange:
 def went(at: float, manifest: Json) -> TraceChange:
     """An object goes."""
     return TraceChange(at, "delete", manifest)
+
+
+def patched(at: float, changes: Json) -> TraceChange:
+    """An object changes."""
+    return TraceChange(at, "patch", changes)
+
+
+class Machine(NamedTuple):
+    """What the largest machine of a trace has that tells sizes in shares of it."""
+
+    milli_cpu: int
+    memory: int
+
+    def share(self, cpu: float, memory: float) -> dict[str, str]:
+        """So much of it, rounded up."""
+        return {
+            "cpu": f"{math.ceil(cpu * self.milli_cpu)}m",
+            "memory": str(math.ceil(memory * self.memory)),
+        }

@@ -3,13 +3,18 @@
 Files are read when changes are asked for, not before.
 """
 
+import math
 from collections.abc import Iterator
+from zlib import crc32
 
 from moorage.controllers.kubelet import FINISH_AFTER
 from moorage.errors import InputError
+from moorage.model.quantity import parse_milli
 from moorage.scenarios.scenario import TraceOfPods
 from moorage.scenarios.scenario_file import ScenarioFile
-from moorage.scenarios.traces.changes import Json, TraceChange
+from moorage.scenarios.traces.azure import azure_changes
+from moorage.scenarios.traces.borg import borg_changes
+from moorage.scenarios.traces.changes import Json, Machine, TraceChange
 from moorage.scenarios.traces.openb import openb_changes
 from moorage.scenarios.traces.plain import plain_changes
 
@@ -17,11 +22,24 @@ _MOST = 2_000_000
 
 
 def trace_changes(file: ScenarioFile, trace: TraceOfPods) -> Iterator[TraceChange]:
-    """All that comes, changes and goes."""
-    for number, change in enumerate(_changes(file, trace)):
-        if number == _MOST:
-            raise InputError(f"{file.file(trace.file)}: expected at most {_MOST:,} changes")
+    """All that comes, changes and goes, of as much as the scenario wants."""
+    until = file.seconds(trace.until, "until") if trace.until else math.inf
+    number = 0
+    for change in _changes(file, trace):
+        if change.at > until or not _is_sampled(change, trace.sample):
+            continue
+        number += 1
+        if number > _MOST:
+            what = f"expected at most {_MOST:,} changes; until and sample take fewer"
+            raise InputError(f"{file.file(trace.file)}: {what}")
         yield change
+
+
+def _is_sampled(change: TraceChange, share: float) -> bool:
+    """By its name, so it is the same whenever it is asked for."""
+    if share == 1 or change.object["kind"] != "Pod":
+        return True
+    return crc32(change.object["metadata"]["name"].encode()) < share * 2**32
 
 
 def trace_pods(file: ScenarioFile, trace: TraceOfPods) -> list[Json]:
@@ -48,10 +66,19 @@ def _that_runs(pod: Json, seconds: float) -> Json:
 
 
 def _changes(file: ScenarioFile, trace: TraceOfPods) -> Iterator[TraceChange]:
-    pods = file.path.parent / trace.file
+    path = file.path.parent / trace.file
     nodes = file.path.parent / trace.nodes if trace.nodes else None
     match trace.layout:
-        case "openb":
-            return openb_changes(nodes, pods)
         case "csv":
-            return plain_changes(pods)
+            return plain_changes(path)
+        case "openb":
+            return openb_changes(nodes, path)
+        case "azure":
+            types = file.path.parent / trace.types if trace.types else None
+            return azure_changes(path, types, _machine(trace))
+        case "borg":
+            return borg_changes(path, nodes, _machine(trace))
+
+
+def _machine(trace: TraceOfPods) -> Machine:
+    return Machine(parse_milli(trace.machine["cpu"]), parse_milli(trace.machine["memory"]) // 1000)

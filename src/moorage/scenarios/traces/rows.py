@@ -1,4 +1,4 @@
-"""Tables of traces, row by row: CSV, perhaps compressed.
+"""Tables of traces, row by row: CSV, perhaps compressed, or SQLite.
 
 Owns what is said of a table that cannot be read or of a value that is wrong: file, line, column,
 and what was expected.
@@ -8,14 +8,16 @@ import csv
 import gzip
 import math
 import re
+import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TextIO
 
 from moorage.errors import InputError
 
-_MOST_DIGITS = 18
+_MOST_DIGITS = 19
 _MOST_SHOWN = 40
 _LONGEST_NAME = 253
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
@@ -52,6 +54,23 @@ class Row(NamedTuple):
             self.refuse(column, f"expected a number, got {value[:_MOST_SHOWN]!r}")
         return found
 
+    def share(self, column: str, missing: str | None = None) -> float:
+        """A number that is not negative."""
+        found = self.number(column, missing)
+        if found < 0:
+            self.refuse(column, f"expected no less than 0, got {found}")
+        return found
+
+    def choice(self, column: str, choices: Sequence[str]) -> str:
+        """One of some words, or its place among them."""
+        value = self.text(column)
+        if value.isdecimal() and len(value) <= _MOST_DIGITS and int(value) < len(choices):
+            return choices[int(value)]
+        if value not in choices:
+            what = f"expected one of {', '.join(choices)} or its number"
+            self.refuse(column, f"{what}, got {value[:_MOST_SHOWN]!r}")
+        return value
+
     def name(self, column: str) -> str:
         """A name that Kubernetes takes."""
         value = self.text(column)
@@ -84,6 +103,30 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
         raise InputError(f"{path}: {_reason(error)}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: expected text in UTF-8") from None
+
+
+def is_sqlite(path: Path) -> bool:
+    """Is it, by its name, a SQLite file?"""
+    return path.suffix in (".sqlite", ".db")
+
+
+def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Iterator[Row]:
+    """The rows of a table of a SQLite file, those columns of it."""
+    wanted = ", ".join(f'"{column}"' for column in columns)
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
+            names = {row[1] for row in base.execute(f'PRAGMA table_info("{table}")')}
+            missing = [column for column in columns if column not in names]
+            if missing:
+                raise InputError(f"{path}: table {table}: expected the column {missing[0]}")
+            rows = base.execute(f'SELECT {wanted} FROM "{table}"')
+            for number, values in enumerate(rows, 1):
+                texts = {
+                    name: str(v) for name, v in zip(columns, values, strict=True) if v is not None
+                }
+                yield Row(f"{path}: table {table}, row {number}", texts)
+    except sqlite3.Error as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def open_text(path: Path) -> TextIO:
