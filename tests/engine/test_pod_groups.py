@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from moorage.framework.status import Code, Status
 from moorage.kube.pod_status import group_status
 from moorage.model.pod import Pod
 from moorage.testing import make_node, make_pod
-from plugins.pod_groups.gangs import GANGS, PLACEMENTS, World, make_group, member
+from plugins.pod_groups.gangs import GANGS, PLACEMENTS, World, make_group, member, newer
 
 KEY = GroupKey("default", "gang")
 ZONE = "topology.kubernetes.io/zone"
@@ -75,6 +76,16 @@ def test_the_outcome_is_told_only_if_it_is_news() -> None:
     changed = condition_update(known, Status(Code.UNSCHEDULABLE, ("full",)))
     assert changed is not None
     assert "lastTransitionTime" not in group_status(changed, 1.0)["conditions"][0]
+
+
+def test_a_pod_that_is_deleted_on_its_way_to_a_node_is_not_part_of_its_group_any_more() -> None:
+    world, pods = World(), [member("a"), member("b")]
+    world.add(make_node("n1"), make_group(min_count=2), *pods)
+    assert world.scheduler.schedule_one()
+    old = pods[0]
+    metadata = msgspec.structs.replace(old.metadata, deletion_timestamp="2026-11-19T00:00:00Z")
+    world.handlers.update_pod(old, newer(msgspec.structs.replace(old, metadata=metadata)))
+    assert counts(world.scheduler.groups) == (1, 0, 1, 0), "but the other one still is"
 
 
 gangs = st.lists(

@@ -169,7 +169,7 @@ class EventHandlers:
         else:
             self.recorder.forgotten(pod)
             self._state.forget(pod)
-            self._groups.forget(pod)
+            self._groups.remove(pod)
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, left, None)
 
     def _free_nomination(self, pod: Pod) -> None:
