@@ -103,6 +103,18 @@ def test_less_important_pods_give_way(case: PreemptionCase) -> None:
     assert tuple(victim.name for victim in decision.victims) == case.victims
 
 
+def test_neighbours_with_more_pods_do_not_hide_the_better_nodes() -> None:
+    nodes = [make_node(f"n{number}") for number in range(400)]
+    pods = [there(f"p{number}", f"n{number}", 1, "3") for number in range(400)]
+    more = [there(f"q{number}", f"n{number}", 1, "1") for number in range(300)]
+    state = make_state(nodes, [*pods, *more])
+    profile = make_profile(state, only("NodeResourcesFit", "DefaultPreemption"))
+    for _ in range(5):  # a hundred of the nodes are looked at, whichever
+        decision, _ = make_cycle(state).decide(profile, URGENT)
+        assert isinstance(decision, Unschedulable)
+        assert len(decision.victims) == 1
+
+
 def test_a_victim_that_breaks_a_budget_is_not_charged_to_those_after_it() -> None:
     both = single(make_pod("both", labels={"app": "web", "tier": "1"}))
     web = single(make_pod("web", labels={"app": "web"}))

@@ -173,8 +173,10 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             log_lines.WILL_NOT_HELP(attempt.pod)
             return (), (), None
         if enough < len(rows):
-            # Not all are going to be looked at, so that it must not always be the same ones.
-            rows = np.roll(rows, -self.handle.random.randrange(len(rows)))
+            # Not all are going to be looked at. Pods of one kind fill neighbours, so that some from
+            # everywhere are a better choice than a row of them.
+            chance = np.random.default_rng(self.handle.random.getrandbits(64))
+            rows = chance.permutation(rows)
         budgets = compile_budgets(self.handle.listers.of(PodDisruptionBudget))
         if log_lines.DRY_RUN:
             log_lines.DRY_RUN(attempt.pod, len(rows), len(budgets), 0, enough)
