@@ -160,6 +160,19 @@ def test_a_group_without_placed_pods_gives_its_claim_back() -> None:
     assert not work, "one of its pods has a place"
 
 
+def test_a_group_of_which_no_pod_is_tried_keeps_its_claim() -> None:
+    world = World(gates=OWNED)
+    held = _held_by_group(claim("shared", status=allocated(("n", "d0"))))
+    world.add(make_node("n", cpu="8"), owner(resource_claim_name="shared"))
+    for one in (device_class(), held):
+        world.handlers.add_object(one)
+    going = member("p1", spec=USES, metadata={"deletionTimestamp": "2026-11-19T00:00:00Z"})
+    world.add(member("p0", spec=USES), going)
+    world.run()
+    assert "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining" in world.messages("p0")[0]
+    assert not devices_of(world).work
+
+
 def test_a_missing_group_keeps_the_pod_waiting() -> None:
     state = cluster([make_node("n")], others=[claim("shared"), device_class()])
     asked = plugin(state.listers, FeatureGates(dict.fromkeys(OWNED, True)))

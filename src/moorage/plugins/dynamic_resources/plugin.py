@@ -157,6 +157,8 @@ class DynamicResources(
         if not self._enabled:
             return SKIP
         state = PodState(pod)
+        if pod.spec.scheduling_group is not None:
+            self._notes(pod).tried = state
         tracker = self.tracker
         try:
             claims = claims_of(pod, tracker)
@@ -241,14 +243,14 @@ class DynamicResources(
         """The same for the pods of a group; then for the claims that the group shares."""
         if not self._enabled or (self._by_placement and group.spec.scheduling_constraints):
             return PodGroupPostFilterResult(Status(Code.UNSCHEDULABLE))
-        states = [(pod, self._notes(pod).filtered) for pod in pods]
+        states = [(pod, self._notes(pod).tried) for pod in pods]
         known = [(pod, state) for pod, state in states if state is not None]
         found = [work for pod, state in known if (work := deallocation(pod, state)) is not None]
         self.work += found
         key = GroupKey(group.namespace, group.name)
         members = self.handle.groups.get(key)
         placed = members is not None and members.scheduled_count > 0
-        if self.tracker.group_claims and len(found) < len(pods) and not placed:
+        if self.tracker.group_claims and len(found) < len(known) and not placed:
             try:
                 shared = group_deallocation(
                     group, pods, (state for _, state in known), self.tracker

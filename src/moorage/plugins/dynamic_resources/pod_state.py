@@ -53,6 +53,8 @@ class NodeAllocations:
 class PodNotes:
     """What the plugin's points hand on to one another about a pod, from PreFilter to PreBind."""
 
+    tried: "PodState | None" = None
+    """Of a pod of a group, what the latest PreFilter began with and the points after it filled."""
     filtered: "PodState | None" = None
     """What the latest filter found out, until it is reserved."""
     reserved: "PodState | None" = None
