@@ -27,6 +27,7 @@ _COMMANDS = (
     "schedule",
     "explain",
     "simulate",
+    "sweep",
     "record",
     "up",
     "scheduler",
@@ -115,6 +116,10 @@ def _run(words: list[str]) -> int:
         from moorage.cli import simulate
 
         words = simulate.spelled_out(words)
+    if words[:1] == ["sweep"]:
+        from moorage.cli import sweep
+
+        words = sweep.spelled_out(words)
     args = build_parser(words[0] if words else "").parse_args(words)
     code: int = args.run(args)
     return code

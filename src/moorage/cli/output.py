@@ -81,11 +81,15 @@ class _Dumper(yaml.SafeDumper):
 
 def print_yaml(value: Any) -> None:
     """Block-style YAML in the order given."""
-    print_yaml_text(
-        lambda unicode: yaml.dump(
-            value, Dumper=_Dumper, sort_keys=False, allow_unicode=unicode, width=1_000_000
-        )
+    print_yaml_text(lambda unicode: yaml_text(value, unicode=unicode))
+
+
+def yaml_text(value: Any, *, unicode: bool = False) -> str:
+    """Block-style YAML in the order given, which kubectl reads alike."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=unicode, width=1_000_000
     )
+    return text
 
 
 def print_yaml_text(dump: Callable[[bool], str]) -> None:

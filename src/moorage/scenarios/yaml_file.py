@@ -11,7 +11,7 @@ from moorage.errors import InputError
 from moorage.model.duration import parse_duration
 
 T = TypeVar("T")
-_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]")
+_ELEMENT = re.compile(r"\[(\d+)\]\.?")
 
 
 class YamlFile(Generic[T]):
@@ -67,14 +67,23 @@ class YamlFile(Generic[T]):
 
     def _line(self, field: str) -> int:
         node: Any = self._tree
-        for name, index in _STEP.findall(f".{field}"):
-            if name and isinstance(node, yaml.MappingNode):
-                found = [value for key, value in node.value if key.value == name]
-            elif index.isdecimal() and isinstance(node, yaml.SequenceNode):
-                found = node.value[int(index) : int(index) + 1]
+        while field:
+            if isinstance(node, yaml.MappingNode):
+                named = [pair for pair in node.value if _begins(field, pair[0].value)]
+                key, value = max(named, key=lambda pair: len(pair[0].value), default=(None, None))
+                field = field[len(key.value) :].removeprefix(".") if key is not None else ""
+            elif found := _ELEMENT.match(field):
+                elements = node.value if isinstance(node, yaml.SequenceNode) else []
+                value = dict(enumerate(elements)).get(int(found[1]))
+                field = field[found.end() :]
             else:
-                found = []
-            if not found:
+                value = None
+            if value is None:
                 break
-            node = found[0]
+            node = value
         return 1 if node is None else int(node.start_mark.line) + 1
+
+
+def _begins(field: str, key: Any) -> bool:
+    """Is it this key, which may have dots, or something in it?"""
+    return isinstance(key, str) and (field == key or field.startswith((f"{key}.", f"{key}[")))

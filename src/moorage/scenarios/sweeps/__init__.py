@@ -1,0 +1,1 @@
+"""Sweeps: a scenario played with many settings, and the best of them."""

@@ -1,0 +1,110 @@
+"""Runs of a sweep in other processes, by joblib: on this machine or on a cluster."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from moorage.connections.memory import collecting_rarely
+from moorage.controllers.objects import Json
+from moorage.errors import InputError, MoorageError
+from moorage.scenarios.runs import play
+from moorage.scenarios.scenario_file import ScenarioFile
+from moorage.version import __version__
+
+_LEFT_OUT = ("samples",)
+"""What a run measures over time: a hundred times what it measures in the end."""
+_NAMES_NO_FILES = frozenset(("objects", "schedulers", "template"))
+"""Objects of Kubernetes, written in place."""
+
+
+class SweepRun(NamedTuple):
+    """One candidate with one seed."""
+
+    id: str
+    path: Path
+    """Of the scenario, to which its files are relative."""
+    scenario: Json
+    seed: int
+
+
+class PlayedRun(NamedTuple):
+    """What came of it: a result, or why there is none."""
+
+    id: str
+    result: Json | None
+    failure: str
+
+
+class Workers(NamedTuple):
+    """Where runs are played."""
+
+    jobs: int = -1
+    """Processes on this machine; -1: as many as it has CPUs."""
+    backend: str = "processes"
+    address: str = ""
+
+
+def run_id(path: Path, scenario: Json, seed: int) -> str:
+    """A hash of everything that a run depends on."""
+    files = {name: _digest(path.parent / name) for name in sorted(set(_files(path, scenario)))}
+    inputs = {"version": __version__, "scenario": scenario, "seed": seed, "files": files}
+    text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _files(path: Path, value: Any) -> Iterator[str]:
+    """Texts of a scenario that are names of files or directories."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in _NAMES_NO_FILES:
+                yield from _files(path, inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _files(path, inner)
+    elif isinstance(value, str) and value:
+        try:
+            if (path.parent / value).exists():
+                yield value
+        except (OSError, ValueError):
+            return  # too long for a name
+
+
+def _digest(path: Path) -> str:
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    found = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            found.update(f"{file.relative_to(path)}\0".encode())
+            found.update(hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()
+
+
+@collecting_rarely()
+def play_run(run: SweepRun) -> PlayedRun:
+    """Play a run, here; a failure is a value, so that the others go on."""
+    try:
+        if run_id(run.path, run.scenario, run.seed) != run.id:
+            raise InputError(f"{run.path}: other files, or another Moorage, than where it began")
+        file = ScenarioFile(run.path, run.scenario)
+        result = play(file, file.scenario.schedulers[0], run.seed)
+    except MoorageError as error:
+        return PlayedRun(run.id, None, str(error))
+    except Exception as error:
+        return PlayedRun(run.id, None, f"{type(error).__name__}: {error}")
+    kept = {name: value for name, value in result.items() if name not in _LEFT_OUT}
+    return PlayedRun(run.id, kept, "")
+
+
+def played(workers: Workers, runs: Iterable[SweepRun]) -> Iterator[PlayedRun]:
+    """What comes of runs, in the order in which they end."""
+    try:
+        from joblib import Parallel, delayed, parallel_config
+    except ImportError:
+        raise InputError(
+            "sweeps need joblib, which is not installed: pip install 'moorage[sweep]'"
+        ) from None
+    with parallel_config(backend="loky", n_jobs=workers.jobs):
+        parallel = Parallel(return_as="generator_unordered", batch_size=1)
+        yield from parallel(delayed(play_run)(run) for run in runs)
