@@ -73,3 +73,21 @@ def test_a_bad_sweep_is_one_sentence(run: Run, sweep: str, write: Write) -> None
     done = run("sweep", sweep)
     assert (done.code, done.out) == (1, "")
     assert "sweep.yaml:8: objectives[0].goal: invalid enum value 'up'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--backend", "dask"), "--backend dask needs --address, such as tcp://10.0.0.5:8786"),
+        (("--address", "tcp://a:1"), "--address is for a cluster: add --backend dask"),
+        (
+            ("--backend", "dask", "--address", "tcp://a:1", "--jobs", "2"),
+            "--jobs is for processes on this machine: a cluster has its own",
+        ),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(
+    run: Run, sweep: str, words: tuple[str, ...], message: str
+) -> None:
+    done = run("sweep", sweep, *words)
+    assert (done.code, done.err) == (1, f"moorage: error: {message}\n")

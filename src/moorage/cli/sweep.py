@@ -4,7 +4,7 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.cli.arguments import add_command
 from moorage.cli.output import (
@@ -17,7 +17,11 @@ from moorage.cli.output import (
     write_file,
     yaml_text,
 )
+from moorage.errors import InputError
 from moorage.model.meta import Json
+
+if TYPE_CHECKING:
+    from moorage.scenarios.sweeps.playing import Workers
 
 _OTHERS = ("run", "schema", "-h", "--help")
 _SOME_FAILED = 3
@@ -38,14 +42,13 @@ def spelled_out(words: list[str]) -> list[str]:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from moorage.scenarios.sweeps.playing import Workers
     from moorage.scenarios.sweeps.sweep_file import SweepFile
     from moorage.scenarios.sweeps.sweeping import run_sweep
 
     results = args.results or args.sweep.with_suffix(".runs.jsonl")
     best = args.best or args.sweep.with_suffix(".best.yaml")
-    workers = Workers(args.jobs or -1)
-    found = run_sweep(SweepFile(args.sweep), results, workers, args.retries, _Progress().tell)
+    file = SweepFile(args.sweep)
+    found = run_sweep(file, results, _workers(args), args.retries, _Progress().tell)
     if found["best"] is not None:
         write_file(best, yaml_text(found["best"]["configuration"]).encode())
     if args.output == "table":
@@ -53,6 +56,18 @@ def _run(args: argparse.Namespace) -> int:
     else:
         print_as(args.output, found)
     return _SOME_FAILED if found["missing"] else 0
+
+
+def _workers(args: argparse.Namespace) -> "Workers":
+    from moorage.scenarios.sweeps.playing import Workers
+
+    if args.backend == "processes" and args.address is not None:
+        raise InputError("--address is for a cluster: add --backend dask")
+    if args.backend != "processes" and args.address is None:
+        raise InputError(f"--backend {args.backend} needs --address, such as tcp://10.0.0.5:8786")
+    if args.backend != "processes" and args.jobs is not None:
+        raise InputError("--jobs is for processes on this machine: a cluster has its own")
+    return Workers(args.jobs or -1, args.backend, args.address or "")
 
 
 class _Progress:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from moorage.scenarios.runs import play
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.version import __version__
 
+_CONNECT_SECONDS = 10
 _LEFT_OUT = ("samples",)
 """What a run measures over time: a hundred times what it measures in the end."""
 _NAMES_NO_FILES = frozenset(("objects", "schedulers", "template"))
@@ -100,11 +102,35 @@ def play_run(run: SweepRun) -> PlayedRun:
 def played(workers: Workers, runs: Iterable[SweepRun]) -> Iterator[PlayedRun]:
     """What comes of runs, in the order in which they end."""
     try:
-        from joblib import Parallel, delayed, parallel_config
+        from joblib import Parallel, delayed
     except ImportError:
-        raise InputError(
-            "sweeps need joblib, which is not installed: pip install 'moorage[sweep]'"
-        ) from None
-    with parallel_config(backend="loky", n_jobs=workers.jobs):
+        raise _not_installed("sweeps need joblib", "sweep") from None
+    with _backend(workers):
         parallel = Parallel(return_as="generator_unordered", batch_size=1)
         yield from parallel(delayed(play_run)(run) for run in runs)
+
+
+@contextmanager
+def _backend(workers: Workers) -> Iterator[None]:
+    """Have joblib play where it should."""
+    from joblib import parallel_config
+
+    if workers.backend == "processes":
+        with parallel_config(backend="loky", n_jobs=workers.jobs):
+            yield
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise _not_installed("sweeps on Dask need distributed", "dask") from None
+    try:
+        client = Client(workers.address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise InputError(f"--address {workers.address}: no Dask scheduler: {why}") from None
+    with client, parallel_config(backend="dask", client=client):
+        yield
+
+
+def _not_installed(what: str, extra: str) -> InputError:
+    return InputError(f"{what}, which is not installed: pip install 'moorage[{extra}]'")
