@@ -78,8 +78,8 @@ def test_a_bad_sweep_is_one_sentence(run: Run, sweep: str, write: Write) -> None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--backend", "dask"), "--backend dask needs --address, such as tcp://10.0.0.5:8786"),
-        (("--address", "tcp://a:1"), "--address is for a cluster: add --backend dask"),
+        (("--backend", "dask"), "--backend dask needs --address, where the cluster is"),
+        (("--address", "tcp://a:1"), "--address is for a cluster: add --backend dask or ray"),
         (
             ("--backend", "dask", "--address", "tcp://a:1", "--jobs", "2"),
             "--jobs is for processes on this machine: a cluster has its own",

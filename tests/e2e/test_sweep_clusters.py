@@ -19,9 +19,9 @@ from e2e.client import Access
 from e2e.cluster import write_kubeconfig
 from moorage.controlplane.processes import free_port
 from moorage.errors import InputError
-from moorage.scenarios.sweeps.playing import Workers
 from moorage.scenarios.sweeps.sweep_file import SweepFile
 from moorage.scenarios.sweeps.sweeping import run_sweep
+from moorage.scenarios.sweeps.workers import Workers
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "sweep" / "sweep.yaml"
@@ -142,6 +142,33 @@ def test_without_a_cluster_a_sentence_says_so(tmp_path: Path) -> None:
     address = f"tcp://127.0.0.1:{free_port()}"
     with pytest.raises(InputError, match=f"--address {address}: no Dask scheduler: "):
         run_sweep(sweep_in(tmp_path), tmp_path / "r", Workers(-1, "dask", address), 0)
+
+
+@pytest.fixture
+def ray_address() -> Iterator[str]:
+    """A Ray cluster of one node, where Ray is installed."""
+    pytest.importorskip("ray")
+    port = str(free_port())
+    flags = ("--block", "--disable-usage-stats", "--include-dashboard=false", "--num-cpus=2")
+    with subprocess.Popen(
+        [str(Path(sys.executable).with_name("ray")), "start", "--head", "--port", port, *flags],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as started:
+        assert started.stdout is not None
+        assert any("Ray runtime started" in line for line in started.stdout)
+        yield f"127.0.0.1:{port}"
+        started.terminate()
+
+
+def test_a_ray_cluster_comes_to_the_same_bytes(ray_address: str, tmp_path: Path) -> None:
+    file = sweep_in(tmp_path)
+    here, there = tmp_path / "here.jsonl", tmp_path / "there.jsonl"
+    on_cluster = run_sweep(file, there, Workers(-1, "ray", ray_address), 0)
+    assert run_sweep(file, here, Workers(), 0) == on_cluster
+    assert here.read_bytes() == there.read_bytes()
 
 
 def test_kube_scheduler_takes_the_best_configuration_of_the_example_as_it_is(

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.scenarios.sweeps.playing import Workers
 from moorage.scenarios.sweeps.results import RunLines
 from moorage.scenarios.sweeps.sweep_file import SweepFile
 from moorage.scenarios.sweeps.sweeping import run_sweep
+from moorage.scenarios.sweeps.workers import Workers
 
 SCENARIO = """
 apiVersion: simulate.moorage.io/v1alpha1

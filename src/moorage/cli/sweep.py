@@ -21,7 +21,7 @@ from moorage.errors import InputError
 from moorage.model.meta import Json
 
 if TYPE_CHECKING:
-    from moorage.scenarios.sweeps.playing import Workers
+    from moorage.scenarios.sweeps.workers import Workers
 
 _OTHERS = ("run", "schema", "-h", "--help")
 _SOME_FAILED = 3
@@ -59,12 +59,12 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _workers(args: argparse.Namespace) -> "Workers":
-    from moorage.scenarios.sweeps.playing import Workers
+    from moorage.scenarios.sweeps.workers import Workers
 
     if args.backend == "processes" and args.address is not None:
-        raise InputError("--address is for a cluster: add --backend dask")
+        raise InputError("--address is for a cluster: add --backend dask or ray")
     if args.backend != "processes" and args.address is None:
-        raise InputError(f"--backend {args.backend} needs --address, such as tcp://10.0.0.5:8786")
+        raise InputError(f"--backend {args.backend} needs --address, where the cluster is")
     if args.backend != "processes" and args.jobs is not None:
         raise InputError("--jobs is for processes on this machine: a cluster has its own")
     return Workers(args.jobs or -1, args.backend, args.address or "")

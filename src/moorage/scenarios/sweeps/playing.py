@@ -1,9 +1,8 @@
-"""Runs of a sweep in other processes, by joblib: on this machine or on a cluster."""
+"""One run of a sweep: what it depends on, and how it is played, in whatever process."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from moorage.scenarios.runs import play
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.version import __version__
 
-_CONNECT_SECONDS = 10
 _LEFT_OUT = ("samples",)
 """What a run measures over time: a hundred times what it measures in the end."""
 _NAMES_NO_FILES = frozenset(("objects", "schedulers", "template"))
@@ -37,15 +35,6 @@ class PlayedRun(NamedTuple):
     id: str
     result: Json | None
     failure: str
-
-
-class Workers(NamedTuple):
-    """Where runs are played."""
-
-    jobs: int = -1
-    """Processes on this machine; -1: as many as it has CPUs."""
-    backend: str = "processes"
-    address: str = ""
 
 
 def run_id(path: Path, scenario: Json, seed: int) -> str:
@@ -97,40 +86,3 @@ def play_run(run: SweepRun) -> PlayedRun:
         return PlayedRun(run.id, None, f"{type(error).__name__}: {error}")
     kept = {name: value for name, value in result.items() if name not in _LEFT_OUT}
     return PlayedRun(run.id, kept, "")
-
-
-def played(workers: Workers, runs: Iterable[SweepRun]) -> Iterator[PlayedRun]:
-    """What comes of runs, in the order in which they end."""
-    try:
-        from joblib import Parallel, delayed
-    except ImportError:
-        raise _not_installed("sweeps need joblib", "sweep") from None
-    with _backend(workers):
-        parallel = Parallel(return_as="generator_unordered", batch_size=1)
-        yield from parallel(delayed(play_run)(run) for run in runs)
-
-
-@contextmanager
-def _backend(workers: Workers) -> Iterator[None]:
-    """Have joblib play where it should."""
-    from joblib import parallel_config
-
-    if workers.backend == "processes":
-        with parallel_config(backend="loky", n_jobs=workers.jobs):
-            yield
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise _not_installed("sweeps on Dask need distributed", "dask") from None
-    try:
-        client = Client(workers.address, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        why = " ".join(str(error).split())
-        raise InputError(f"--address {workers.address}: no Dask scheduler: {why}") from None
-    with client, parallel_config(backend="dask", client=client):
-        yield
-
-
-def _not_installed(what: str, extra: str) -> InputError:
-    return InputError(f"{what}, which is not installed: pip install 'moorage[{extra}]'")

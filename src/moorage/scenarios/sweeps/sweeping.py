@@ -11,9 +11,10 @@ from moorage.scenarios.runs import API_VERSION
 from moorage.scenarios.summary import summary
 from moorage.scenarios.sweeps import choice
 from moorage.scenarios.sweeps.candidates import SweepCandidate, candidates, shown
-from moorage.scenarios.sweeps.playing import PlayedRun, SweepRun, Workers, played, run_id
+from moorage.scenarios.sweeps.playing import PlayedRun, SweepRun, run_id
 from moorage.scenarios.sweeps.results import RunLines
 from moorage.scenarios.sweeps.sweep_file import SweepFile
+from moorage.scenarios.sweeps.workers import Workers, played
 
 SweepProgress = Callable[[int, int, str], None]
 """Is told how many runs of how many there are, and what failed."""
