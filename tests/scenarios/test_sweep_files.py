@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -233,13 +234,26 @@ def test_a_sweep_that_is_wrong_is_told_by_line_and_field(
 
 def test_a_grid_that_never_ends_is_refused(tmp_path: Path) -> None:
     text = SWEEP.replace("[50, 100]", "{integers: [1, 1000000000000]}")
-    with pytest.raises(InputError, match="expected a grid of at most 100,000 candidates"):
+    with pytest.raises(InputError, match="expected a grid of at most 10,000 candidates"):
         candidates(read(tmp_path, text))
 
 
 def test_the_front_has_what_nothing_else_beats() -> None:
     losses = {0: (1.0, 9.0), 1: (2.0, 2.0), 2: (2.0, 3.0), 3: (9.0, 1.0), 4: (2.0, 2.0)}
     assert choice.pareto_front(losses) == {0, 1, 3, 4}
+
+
+def test_the_front_is_that_of_its_definition() -> None:
+    dice = Random(1)
+    for _ in range(50):
+        losses = {i: tuple(dice.choices(range(4), k=3)) for i in range(20)}
+        beaten = {
+            i
+            for i, one in losses.items()
+            for other in losses.values()
+            if other != one and all(a <= b for a, b in zip(other, one, strict=True))
+        }
+        assert choice.pareto_front(losses) == losses.keys() - beaten
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
+from moorage.scenarios.sweeps.choice import NAMED
 from moorage.scenarios.sweeps.results import RunLines
 from moorage.scenarios.sweeps.sweep_file import SweepFile
 from moorage.scenarios.sweeps.sweeping import run_sweep
@@ -20,7 +21,7 @@ from moorage.scenarios.sweeps.workers import Workers
 SCENARIO = """
 apiVersion: simulate.moorage.io/v1alpha1
 kind: Scenario
-cluster: {nodes: ["2:cpu=4,name=quay"], manifests: [ship.json]}
+cluster: {nodes: ["2:cpu=4,name=quay,price=3"], manifests: [ship.json]}
 arrivals:
 - generate: {name: p, rate: {perHour: 30}, until: 20m, sizes: [{requests: {cpu: "1"}}]}
 events: [{at: 1m, node: quay-0, what: cordon}]
@@ -121,10 +122,12 @@ def test_a_measure_that_runs_do_not_have_is_told_with_those_that_they_have(tmp_p
 
 
 def test_the_five_names_are_of_measures_that_runs_have(tmp_path: Path) -> None:
-    objectives = "{measure: utilisation}, {measure: spread}, {measure: disruption}"
-    file = sweep_in(tmp_path, SWEEP.replace("{measure: pods.pending, goal: min}", objectives))
+    others = ", ".join(f"{{measure: {name}}}" for name in NAMED if name != "waiting")
+    text = SWEEP.replace("{measure: pods.pending, goal: min}", others)
+    file = sweep_in(tmp_path, text.replace("[50, 100]", "[50]").replace("count: 2", "count: 1"))
     result = run_sweep(file, tmp_path / "r", HERE, 0)
     assert all(None not in one["objectives"].values() for one in result["candidates"])
+    assert result["candidates"][0]["objectives"]["cost"] > 0
 
 
 def test_a_budget_is_kept_and_the_next_call_goes_on(tmp_path: Path) -> None:

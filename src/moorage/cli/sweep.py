@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _OTHERS = ("run", "schema", "-h", "--help")
 _SOME_FAILED = 3
+_MOST_ROWS = 40
+"""Of more settings the table shows those on the front."""
 _SECONDS_BETWEEN = 1.0
 """Progress is told no more often."""
 
@@ -98,8 +100,11 @@ def _print_result(found: Json, best: Path) -> None:
     measures = [objective["measure"] for objective in found["objectives"]]
     paths = list(found["candidates"][0]["parameters"])
     chosen = found["best"]["parameters"] if found["best"] is not None else None
+    candidates = found["candidates"]
+    if len(candidates) > _MOST_ROWS:
+        candidates = [candidate for candidate in candidates if candidate["onFront"]]
     rows = []
-    for candidate in found["candidates"]:
+    for candidate in candidates:
         parameters = candidate["parameters"]
         mark = "best" if parameters == chosen else "front" if candidate["onFront"] else ""
         figures = [_figure(candidate["objectives"][measure]) for measure in measures]

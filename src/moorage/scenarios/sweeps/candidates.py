@@ -19,7 +19,7 @@ from moorage.scenarios.sweeps.form import NumberRange, ParameterValues, RandomSe
 from moorage.scenarios.sweeps.paths import first_field, put
 from moorage.scenarios.sweeps.sweep_file import SCENARIO_FIELDS, SweepFile
 
-_MOST = 100_000
+_MOST = 10_000
 _DRAWS_FOR_EACH = 100
 """How often chance may repeat itself before there seems to be nothing new."""
 

@@ -49,15 +49,17 @@ def losses(objectives: Sequence[Objective], values: Mapping[str, float | None]) 
 
 def pareto_front(candidates: Mapping[int, Losses]) -> set[int]:
     """Those that no other equals in all objectives and beats in one."""
-    return {
-        number
-        for number, one in candidates.items()
-        if not any(_beats(other, one) for other in candidates.values())
-    }
+    front: dict[tuple[float, ...], set[int]] = {}
+    # In this order, who is beaten is beaten by somebody before.
+    for one, number in sorted((tuple(each), number) for number, each in candidates.items()):
+        if one in front or not any(_beats(other, one) for other in front):
+            front.setdefault(one, set()).add(number)
+    return set().union(*front.values())
 
 
 def _beats(one: Losses, other: Losses) -> bool:
-    return tuple(one) != tuple(other) and all(a <= b for a, b in zip(one, other, strict=True))
+    """Is it nowhere worse, if they are not the same?"""
+    return all(a <= b for a, b in zip(one, other, strict=True))
 
 
 def best(objectives: Sequence[Objective], candidates: Mapping[int, Losses], rule: str) -> int:

@@ -37,12 +37,17 @@ class PlayedRun(NamedTuple):
     failure: str
 
 
-def run_id(path: Path, scenario: Json, seed: int) -> str:
-    """A hash of everything that a run depends on."""
-    files = {name: _digest(path.parent / name) for name in sorted(set(_files(path, scenario)))}
-    inputs = {"version": __version__, "scenario": scenario, "seed": seed, "files": files}
+def digest(path: Path, scenario: Json) -> str:
+    """A hash of a scenario and the files that it names."""
+    files = {name: _file_digest(path.parent / name) for name in sorted(set(_files(path, scenario)))}
+    inputs = {"version": __version__, "scenario": scenario, "files": files}
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_id(inputs: str, seed: int) -> str:
+    """The name of a run, by everything that it depends on."""
+    return hashlib.sha256(f"{inputs}/{seed}".encode()).hexdigest()[:32]
 
 
 def _files(path: Path, value: Any) -> Iterator[str]:
@@ -62,7 +67,7 @@ def _files(path: Path, value: Any) -> Iterator[str]:
             return  # too long for a name
 
 
-def _digest(path: Path) -> str:
+def _file_digest(path: Path) -> str:
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     found = hashlib.sha256()
     for file in files:
@@ -76,7 +81,7 @@ def _digest(path: Path) -> str:
 def play_run(run: SweepRun) -> PlayedRun:
     """Play a run, here; a failure is a value, so that the others go on."""
     try:
-        if run_id(run.path, run.scenario, run.seed) != run.id:
+        if run_id(digest(run.path, run.scenario), run.seed) != run.id:
             raise InputError(f"{run.path}: other files, or another Moorage, than where it began")
         file = ScenarioFile(run.path, run.scenario)
         result = play(file, file.scenario.schedulers[0], run.seed)

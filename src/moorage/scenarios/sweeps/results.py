@@ -63,16 +63,26 @@ class RunLines:
     def append(self, run: Json) -> None:
         """Keep a run, whatever becomes of this process."""
         self.runs[run["id"]] = run
-        self._file.write(_line(run))
-        self._file.flush()
+        try:
+            self._file.write(_line(run))
+            self._file.flush()
+        except OSError as error:
+            raise self._unwritten(error) from None
 
     def put_in_order(self, order: Sequence[str]) -> None:
         """Replace the file by one with these runs first, and then those of other sweeps."""
         first = {name: self.runs[name] for name in order if name in self.runs}
         lines: Mapping[str, Json] = {**first, **self.runs}
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        draft.write_bytes(b"".join(map(_line, lines.values())))
-        draft.replace(self.path)
+        try:
+            draft.write_bytes(b"".join(map(_line, lines.values())))
+            draft.replace(self.path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise self._unwritten(error) from None
+
+    def _unwritten(self, error: OSError) -> InputError:
+        return InputError(f"{self.path} cannot be written: {error.strerror or error}")
 
 
 def _line(run: Json) -> bytes:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moorage.controllers.objects import Json
+from moorage.errors import MoorageError
 from moorage.scenarios.runs import API_VERSION
 from moorage.scenarios.summary import summary
 from moorage.scenarios.sweeps import choice
 from moorage.scenarios.sweeps.candidates import SweepCandidate, candidates, shown
-from moorage.scenarios.sweeps.playing import PlayedRun, SweepRun, run_id
+from moorage.scenarios.sweeps.playing import PlayedRun, SweepRun, digest, run_id
 from moorage.scenarios.sweeps.results import RunLines
 from moorage.scenarios.sweeps.sweep_file import SweepFile
 from moorage.scenarios.sweeps.workers import Workers, played
@@ -48,8 +49,9 @@ def run_sweep(
 def _planned(file: SweepFile, tried: Sequence[SweepCandidate]) -> Iterator[_Planned]:
     path = file.scenario.path.resolve()
     for candidate in tried:
+        inputs = digest(path, candidate.scenario)
         for seed in file.seeds:
-            name = run_id(path, candidate.scenario, seed)
+            name = run_id(inputs, seed)
             yield _Planned(SweepRun(name, path, candidate.scenario, seed), candidate)
 
 
@@ -68,6 +70,7 @@ class _Session:
         self._runs, self.lines, self._progress = runs, lines, progress
         self._failed: Counter[str] = Counter()
         self.failures: dict[str, str] = {}
+        self._done = sum(name in lines.runs for name in runs)
 
     def play(self, workers: Workers, retries: int) -> None:
         """Until every run is there, or has failed too often, or time is over."""
@@ -75,16 +78,22 @@ class _Session:
         stuck = 0
         while stuck <= retries and (due := self._due(retries)):
             before = len(self.lines.runs) + self._failed.total()
-            try:
-                for one in played(workers, self._while_there_is_time(due)):
-                    self._take(one)
-            except (RuntimeError, OSError) as error:  # how joblib and Dask say that workers died
-                why = f"its worker ended: {' '.join(str(error).split())}"
-                self.failures.update({run.id: why for run in due if run.id not in self.lines.runs})
-                self._tell(f"workers ended: {' '.join(str(error).split())}")
+            for one in self._played(workers, due):
+                self._take(one)
             if self._is_late():
                 return
             stuck = 0 if len(self.lines.runs) + self._failed.total() > before else stuck + 1
+
+    def _played(self, workers: Workers, due: Sequence[SweepRun]) -> Iterator[PlayedRun]:
+        """What comes of runs, until one of the workers dies."""
+        try:
+            yield from played(workers, self._while_there_is_time(due))
+        except MoorageError:
+            raise
+        except Exception as error:  # a run's failure is a value: this is the workers'
+            why = f"workers ended: {' '.join(str(error).split())}"
+            self.failures.update({run.id: why for run in due if run.id not in self.lines.runs})
+            self._tell(why)
 
     def _due(self, retries: int) -> list[SweepRun]:
         return [
@@ -115,34 +124,40 @@ class _Session:
         self.lines.append(
             {"id": one.id, "parameters": parameters, "seed": seed, "result": one.result}
         )
+        self._done += 1
         self._tell()
 
     def _tell(self, failure: str = "") -> None:
-        done = sum(name in self.lines.runs for name in self._runs)
-        self._progress(done, len(self._runs), failure)
+        self._progress(self._done, len(self._runs), failure)
 
 
 def _summed_up(
     file: SweepFile, tried: Sequence[SweepCandidate], plan: Sequence[_Planned], session: _Session
 ) -> Json:
     objectives = file.sweep.objectives
-    known = [session.lines.runs[one.run.id] for one in plan if one.run.id in session.lines.runs]
-    if known:
-        file.check_measures(summary([run["result"] for run in known]))
+    results: dict[int, list[Json]] = {candidate.number: [] for candidate in tried}
+    missing = []
+    for one in plan:
+        if one.run.id in session.lines.runs:
+            results[one.candidate.number].append(session.lines.runs[one.run.id]["result"])
+        else:
+            why = session.failures.get(one.run.id, "beyond the budget")
+            parameters = one.candidate.parameters
+            missing.append({"parameters": parameters, "seed": one.run.seed, "why": why})
+    if played_runs := [result for each in results.values() for result in each]:
+        file.check_measures(summary(played_runs))
     entries, losses = [], {}
     for candidate in tried:
-        ids = [one.run.id for one in plan if one.candidate is candidate]
-        runs = [session.lines.runs[name]["result"] for name in ids if name in session.lines.runs]
+        runs = results[candidate.number]
         summed_up = summary(runs)
         values = choice.measured(objectives, summed_up)
         entry = {"parameters": candidate.parameters, "runs": len(runs), "objectives": values}
         entries.append({**entry, "onFront": False, "summary": summed_up})
         found = choice.losses(objectives, values)
-        if found is not None and len(runs) == len(ids):
+        if found is not None and len(runs) == len(file.seeds):
             losses[candidate.number] = found
     for number in choice.pareto_front(losses):
         entries[number]["onFront"] = True
-    best = choice.best(objectives, losses, file.sweep.choose) if losses else None
     return {
         "apiVersion": API_VERSION,
         "kind": "SweepResult",
@@ -152,19 +167,12 @@ def _summed_up(
         ],
         "choose": file.sweep.choose,
         "candidates": entries,
-        "best": None
-        if best is None
-        else {
-            "parameters": tried[best].parameters,
-            "configuration": tried[best].configuration,
-        },
-        "missing": [
-            {
-                "parameters": one.candidate.parameters,
-                "seed": one.run.seed,
-                "why": session.failures.get(one.run.id, "beyond the budget"),
-            }
-            for one in plan
-            if one.run.id not in session.lines.runs
-        ],
+        "best": _best(tried[choice.best(objectives, losses, file.sweep.choose)])
+        if losses
+        else None,
+        "missing": missing,
     }
+
+
+def _best(candidate: SweepCandidate) -> Json:
+    return {"parameters": candidate.parameters, "configuration": candidate.configuration}
