@@ -9,6 +9,8 @@ from moorage.errors import InputError
 from moorage.scenarios.sweeps.playing import PlayedRun, SweepRun, play_run
 
 _CONNECT_SECONDS = 10
+_IDLE_SECONDS = 20
+"""After that a process ends, also where the one that began it was killed."""
 _AT_ONCE_ON_RAY = 4
 """Runs for each CPU until results are told: joblib cannot take them one by one from there."""
 
@@ -44,7 +46,8 @@ def _backend(workers: Workers) -> Iterator[None]:
     from joblib import parallel_config
 
     if workers.backend == "processes":
-        with parallel_config(backend="loky", n_jobs=workers.jobs):
+        idle = {"idle_worker_timeout": _IDLE_SECONDS}
+        with parallel_config(backend="loky", n_jobs=workers.jobs, **idle):
             yield
     elif workers.backend == "dask":
         with _dask(workers.address):
