@@ -2,11 +2,14 @@
 
 import asyncio
 import errno
+import gc
 import json
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from types import MethodType
 from typing import Self
+from weakref import ref
 
 import pytest
 import trustme
@@ -440,6 +443,29 @@ def test_a_stream_ends_at_its_time_and_when_it_is_cut() -> None:
                         await read()
 
     run(scenario())
+
+
+def test_a_stream_that_is_cut_leaves_no_garbage() -> None:
+    async def scenario() -> None:
+        async def cutting(caller: Caller) -> None:
+            await caller.request()
+            await caller.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+
+        async with ScriptedServer(cutting) as server, server.client() as client:
+            async with client.stream(GET) as read:
+                assert isinstance(read, MethodType)
+                known = ref(read.__self__)
+                assert await read() == b"a"
+                with pytest.raises(UnreachableError):
+                    await read()
+            del read
+            assert known() is None
+
+    gc.disable()
+    try:
+        run(scenario())
+    finally:
+        gc.enable()
 
 
 def test_a_token_with_a_line_break_is_refused_in_one_sentence() -> None:

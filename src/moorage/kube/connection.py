@@ -207,15 +207,16 @@ class BodyStream:
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._ended = False
-        self._error: BrokenError | None = None
+        self._failure = ""
+        """Why it ended too early. Not the error itself: once raised it would lead back here."""
         self._news: asyncio.Future[None] | None = None
 
     async def head(self) -> None:
         """Return when the answer's status is known."""
         while not (self.answer.status or self._ended):
             await self._wait()
-        if self._error is not None and not self.answer.status:
-            raise self._error
+        if self._failure and not self.answer.status:
+            raise BrokenError(self._failure)
 
     async def read(self) -> bytes:
         """What has arrived since the last time; empty at the end."""
@@ -227,8 +228,8 @@ class BodyStream:
             self._size = 0
             self._connection.resume()
             return data
-        if self._error is not None:
-            raise self._error
+        if self._failure:
+            raise BrokenError(self._failure)
         return b""
 
     def close(self) -> None:
@@ -247,7 +248,7 @@ class BodyStream:
     def finish(self, error: BrokenError | None) -> None:
         """Nothing more will come."""
         self._ended = True
-        self._error = error
+        self._failure = "" if error is None else str(error)
         self._wake()
 
     def _wake(self) -> None:
