@@ -23,7 +23,8 @@ from moorage.kube.kubeconfig import Kubeconfig
 from moorage.kube.live import LiveScheduler, build_scheduler
 from moorage.kube.requests import MERGE, Json, Request
 from moorage.kube.resources import Resource, resource_for
-from moorage.local.cluster import LocalCluster, create_missing
+from moorage.local.cluster import LocalCluster
+from moorage.local.creation import create_missing
 from moorage.local.kubelets import create_nodes, kubelets
 from moorage.plugins.defaults import in_tree_registry
 from moorage.simulator.node_shapes import node_manifests

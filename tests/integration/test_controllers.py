@@ -19,13 +19,9 @@ from moorage.kube.deep_json import decode
 from moorage.kube.requests import MERGE, Request, list_, watch
 from moorage.kube.resources import Resource, resource_for
 from moorage.kube.timing import WallTimer
-from moorage.local.cluster import (
-    STORAGE_CLASS,
-    LocalCluster,
-    apply_documents,
-    create_missing,
-)
+from moorage.local.cluster import LocalCluster
 from moorage.local.controllers import Controllers
+from moorage.local.creation import STORAGE_CLASS, apply_documents, create_missing
 from moorage.plugins.defaults import in_tree_registry
 from moorage.simulator.node_shapes import node_manifests
 

@@ -200,7 +200,7 @@ async def _serve(
     other: "OtherApi | None",
     reloader: "Reloader | None" = None,
 ) -> int:
-    from moorage.local.cluster import STORAGE_CLASS, apply_documents, create_missing
+    from moorage.local.creation import STORAGE_CLASS, apply_documents, create_missing
 
     say(f"API server at {cluster.access.address}")
     if cluster.console is not None:
