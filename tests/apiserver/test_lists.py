@@ -3,6 +3,8 @@
 import pytest
 
 from apiserver.serving import PODS, Client, Serving, pod
+from moorage.apiserver.listing import KEPT_SECONDS
+from moorage.apiserver.server import ApiServer
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 PARTIAL = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
@@ -88,6 +90,21 @@ def test_pages_show_one_moment(pods: Client) -> None:
     assert second.names == ["c", "d"]
     assert second.version == first.version
     assert "continue" not in second.body["metadata"]
+
+
+def test_pages_are_kept_for_some_minutes() -> None:
+    now = 1_000_000.0
+    serving = Serving(lambda: ApiServer(clock=lambda: now))
+    try:
+        api = Client(serving.url)
+        token = api.get("/api/v1/namespaces?limit=1").body["metadata"]["continue"]
+        page = f"/api/v1/namespaces?limit=1&continue={token}"
+        now += KEPT_SECONDS
+        assert api.get(page).code == 200
+        now += 1.0
+        assert api.get(page).code == 410
+    finally:
+        serving.stop()
 
 
 def test_a_page_that_is_too_old_expires(pods: Client, serving: Serving) -> None:

@@ -1,7 +1,8 @@
 """Lists: which objects, at which version, in which pages.
 
 A page refers to the list it was cut from, which is kept for a while; all pages therefore show one
-moment, as upstream's do. Stored objects are immutable, so a kept list costs only its references.
+moment, as upstream's do. Stored objects are immutable, so a kept list costs its references, and the
+states that nobody else has any more.
 """
 
 import base64
@@ -13,11 +14,14 @@ import msgspec
 
 from moorage.apiserver.errors import Cause, Json, bad_request, expired, invalid
 from moorage.apiserver.history import Stored
+from moorage.apiserver.metadata import Clock
 from moorage.apiserver.requests import Target, number
 from moorage.apiserver.selection import Selection
 from moorage.apiserver.storage import Storage
 
 _KEPT_LISTS = 64
+KEPT_SECONDS = 300.0
+"""After so long upstream has compacted its history, too."""
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can "
     "start a new list without the continue parameter, or use the continue token in this response "
@@ -37,13 +41,15 @@ class _Token(msgspec.Struct):
 class _Kept(NamedTuple):
     items: list[Stored]
     version: int
+    since: float
 
 
 class Lists:
     """Answers lists, and remembers those that are being read page by page."""
 
-    def __init__(self, store: Storage) -> None:
+    def __init__(self, store: Storage, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._last_id = 0
 
@@ -55,6 +61,7 @@ class Lists:
         self, target: Target, query: dict[str, str], selection: Selection
     ) -> tuple[list[Stored], Json]:
         """The objects of a list request and the list's metadata."""
+        self._forget_old()
         limit = max(0, number(query, "limit") or 0)
         token = query.get("continue")
         if token:
@@ -67,10 +74,15 @@ class Lists:
         if not limit or limit >= len(items):
             return items, {"resourceVersion": str(version)}
         self._last_id += 1
-        self._kept[self._last_id] = _Kept(items, version)
+        self._kept[self._last_id] = _Kept(items, version, self._clock())
         while len(self._kept) > _KEPT_LISTS:
             self._kept.popitem(last=False)
         return self._page(_Token(self._last_id, 0), limit)
+
+    def _forget_old(self) -> None:
+        oldest = self._clock() - KEPT_SECONDS
+        for one in [one for one, kept in self._kept.items() if kept.since < oldest]:
+            del self._kept[one]
 
     def _items(self, target: Target, query: dict[str, str]) -> tuple[list[Stored], int]:
         collection = self._store.collection(target.resource.storage)

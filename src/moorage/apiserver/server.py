@@ -89,7 +89,7 @@ class ApiServer:
         self.operations = Operations(self.store, Identities(clock, generator))
         self.watches = Watches(self.store, bookmark_seconds)
         self.faults = Faults(generator, self.watches.cut, self._compact)
-        self._lists = Lists(self.store)
+        self._lists = Lists(self.store, clock)
         self._authentication = Authentication(tokens)
         self.verbs = Verbs(self.operations, self._lists, self._authentication)
         self._handlers = Handlers(
