@@ -97,6 +97,18 @@ def test_a_node_whose_pods_fit_nowhere_else_stays(tmp_path: Path) -> None:
     assert (found["nodes"]["end"], found["pods"]["removed"]) == (2, 0)
 
 
+def test_a_run_may_end_with_the_pods_or_when_too_many_wait(tmp_path: Path) -> None:
+    pods = "5s,first,3,1Gi,1m\n10m,second,3,1Gi,1m\n"
+    found = played(tmp_path, groups=[SMALL], pods=pods, stop={"finished": True})
+    assert found["ended"] == "all pods had finished"
+    assert (found["pods"]["finished"], found["nodes"]["end"]) == (2, 1)
+    pods = "5s,first,3,1Gi,1m\n10m,second,3,1Gi,1m\n10m,third,3,1Gi,1m\n"
+    found = played(tmp_path, groups=[{**SMALL, "max": 1}], pods=pods, stop={"pending": 0})
+    assert (found["ended"], found["seconds"]) == ("more than 0 pods waited for a node", 5)
+    found = played(tmp_path, groups=[{**SMALL, "max": 1}], pods=pods, stop={"pending": 1})
+    assert found["pods"]["finished"] == 3
+
+
 def test_what_is_there_from_the_beginning_costs_as_well(tmp_path: Path) -> None:
     nodes = ["2:cpu=4,memory=8Gi,name=own,price=0.5"]
     found = played(tmp_path, groups=[], cluster={"nodes": nodes}, pods="1s,ship,1,1Gi,1h\n")

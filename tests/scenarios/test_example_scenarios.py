@@ -33,3 +33,14 @@ def test_the_example_is_played_with_both_schedulers(tmp_path: Path) -> None:
         spread["summary"]["pods.pending"]["mean"] == packed["summary"]["pods.pending"]["mean"] == 0
     )
     assert spread["summary"]["imbalance.cpu"]["mean"] < packed["summary"]["imbalance.cpu"]["mean"]
+
+
+def test_the_study_of_autoscaling_is_played_with_each_strategy(tmp_path: Path) -> None:
+    file = shortened(tmp_path, "autoscaling/scenario.yaml", until="30m", after="30m")
+    schedulers = run_scenario(file)["schedulers"]
+    assert [one["name"] for one in schedulers] == [
+        "LeastAllocated",
+        "MostAllocated",
+        "RequestedToCapacityRatio",
+    ]
+    assert all(one["summary"]["cost"]["mean"] > 0 for one in schedulers)

@@ -191,6 +191,7 @@ def read(folder: Path, text: str) -> ScenarioFile:
             HEAD + "schedulers:\n- {name: a}\n- {name: a}\n",
             ":5: schedulers: expected at least one, and each name once",
         ),
+        (HEAD + "stop: {pending: -1}\n", ":4: stop.pending: expected 0 or more"),
         (HEAD + "repetitions: {count: 0}\n", ":4: repetitions.count: expected at least 1"),
     ],
 )

@@ -9,7 +9,7 @@ from random import Random
 
 from moorage.config import KubeSchedulerConfiguration, default_config, load_config
 from moorage.controllers.kubelet import KubeletOptions
-from moorage.controllers.objects import Json
+from moorage.controllers.objects import Json, is_finished
 from moorage.errors import InputError
 from moorage.scenarios.autoscaler import Autoscaler, ScalingRule
 from moorage.scenarios.comparison import comparisons
@@ -18,11 +18,11 @@ from moorage.scenarios.generators import generated
 from moorage.scenarios.measures import Measures
 from moorage.scenarios.node_groups import GroupLimits, ScalingGroup, grouped_node
 from moorage.scenarios.prices import Prices
-from moorage.scenarios.scenario import ScenarioScheduler
+from moorage.scenarios.scenario import ScenarioScheduler, Stop
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.simulation import Simulation
 from moorage.scenarios.summary import summary
-from moorage.scenarios.traces.changes import TraceChange
+from moorage.scenarios.traces.changes import TraceChange, came, went
 from moorage.scenarios.traces.layouts import trace_changes
 from moorage.simulator.manifests import load_manifests, read_documents
 from moorage.simulator.world import full_registry
@@ -70,7 +70,8 @@ def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
     groups = _groups(file, run, prices)
     if groups:
         Autoscaler(run, config, registry, groups, _rule(file))
-    _plan_arrivals(file, run, seed)
+    last = _plan_arrivals(file, run, seed)
+    run.why_stop = partial(_why_stop, run, scenario.stop, last)
     NodeEvents(run, file, groups, seed).plan()
     ended = run.play(file.seconds(scenario.stop.after, "stop.after"))
     if run.faults:
@@ -80,26 +81,36 @@ def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
     return found
 
 
-def _plan_arrivals(file: ScenarioFile, run: Simulation, seed: int) -> None:
+def _plan_arrivals(file: ScenarioFile, run: Simulation, seed: int) -> float:
+    """Let everything come and go at its time; when the last of it comes."""
+    last = 0.0
+    for change in _arrivals(file, seed):
+        run.plan(change.at, partial(_follow, run, change))
+        if change.what == "create":
+            last = max(last, change.at)
+    return last
+
+
+def _arrivals(file: ScenarioFile, seed: int) -> Iterator[TraceChange]:
     for number, arrival in enumerate(file.scenario.arrivals):
-        at = file.seconds(arrival.at, f"arrivals[{number}].at")
+        start = file.seconds(arrival.at, f"arrivals[{number}].at")
         for body in _documents(file, arrival.manifests):
-            run.plan(at, partial(run.come, body))
+            yield came(start, body)
         # The same dice for every scheduler, and of its own for every generator.
         dice = Random(f"{seed}/{number}")
         if arrival.generate is not None:
             for one in generated(file, arrival.generate, dice):
                 for body in one.objects:
-                    run.plan(at + one.at, partial(run.come, body))
+                    yield came(start + one.at, body)
                     if one.gone is not None:
-                        run.plan(at + one.gone, partial(run.go, body))
+                        yield went(start + one.gone, body)
         if arrival.trace is not None:
             for change in trace_changes(file, arrival.trace):
-                run.plan(at + change.at, partial(_follow, run, change))
+                yield change._replace(at=start + change.at)
 
 
 def _follow(run: Simulation, change: TraceChange) -> None:
-    """What happened in the trace happens now."""
+    """What was planned, or happened in the trace, happens now."""
     if change.what == "create":
         run.come(change.object)
     elif change.what == "patch":
@@ -108,6 +119,17 @@ def _follow(run: Simulation, change: TraceChange) -> None:
         run.fail(change.object["metadata"]["name"])
     else:
         run.go(change.object)
+
+
+def _why_stop(run: Simulation, stop: Stop, last: float) -> str:
+    """Why the scenario's end is reached; `last` is when the last object comes."""
+    if stop.pending is not None and len(run.pending) > stop.pending:
+        return f"more than {stop.pending} pods waited for a node"
+    if stop.finished and run.elapsed >= last:
+        pods = run.api.cluster.all("Pod")
+        if pods and all(map(is_finished, pods)):
+            return "all pods had finished"
+    return ""
 
 
 def configuration(file: ScenarioFile, scheduler: ScenarioScheduler) -> KubeSchedulerConfiguration:

@@ -196,6 +196,10 @@ class Stop(_Part, frozen=True):
     """When to end if there is still something to happen."""
 
     after: str = "8760h"
+    pending: int | None = None
+    """End when more pods than this wait for a node."""
+    finished: bool = False
+    """End when everything has come and no pod is left that has not finished."""
 
 
 class Scenario(_Part, frozen=True):

@@ -48,6 +48,8 @@ class ScenarioFile(YamlFile[Scenario]):
         if scenario.repetitions.count < 1:
             self.refuse("repetitions.count", "expected at least 1")
         self.seconds(scenario.stop.after, "stop.after")
+        if (scenario.stop.pending or 0) < 0:
+            self.refuse("stop.pending", "expected 0 or more")
         self.seconds(scenario.kubelets.start, "kubelets.start")
         self.seconds(scenario.kubelets.grace, "kubelets.grace")
 

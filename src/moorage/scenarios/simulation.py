@@ -51,8 +51,8 @@ class Simulation(VirtualCluster):
         super().__init__(config, registry, gates=gates, start=START, seed=seed)
         self.api = JsonApi(self.now)
         self.api.followers.append(self._changed)
-        self.on_moment: Action = lambda: None
-        """Called when a moment has been played."""
+        self.why_stop: Callable[[], str] = lambda: ""
+        """Asked after every moment: why to end here; empty: go on."""
         self.preempted: list[str] = []
         self._machines: tuple[StateMachine, ...] = (WORKLOADS, Kubelets(kubelets).machine)
         self._waiting: dict[tuple[int, Key], None] = {}
@@ -102,7 +102,8 @@ class Simulation(VirtualCluster):
         while True:
             if self._play_moment():
                 last_news = self.now()
-            self.on_moment()
+            if why := self.why_stop():
+                return why
             due = self._next()
             if not self._planned and not self._wakeups:
                 wakeup = self.engine.next_wakeup()
@@ -110,7 +111,6 @@ class Simulation(VirtualCluster):
                     return "nothing more could happen"
             if due > START + until:
                 self.clock.advance(START + until - self.now())
-                self.on_moment()
                 return "its time was over"
             self.clock.advance(due - self.now())
 

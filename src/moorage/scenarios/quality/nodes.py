@@ -56,6 +56,8 @@ class NodeTables:
     def fragmentation(self) -> Json:
         """The share of each resource that is free in vain, the mean over time, and why."""
         names = self._times.resources
+        if not names:
+            return {}  # there was never a node
         shapes = usual_shapes((pod.requests for pod in self._times.pods), names)
         places = range(0, len(self.moments), _EVERY)
         lost, causes = np.zeros(len(names)), np.zeros((len(names), len(names)))
