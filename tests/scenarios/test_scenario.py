@@ -21,9 +21,9 @@ from moorage.scenarios.scenario import (
     Rate,
     Scenario,
     TraceOfPods,
-    scenario_schema,
 )
 from moorage.scenarios.scenario_file import ScenarioFile, parse_taint
+from moorage.scenarios.schema import scenario_schema
 
 ROOT = Path(__file__).parents[2]
 HEAD = "apiVersion: simulate.moorage.io/v1alpha1\nkind: Scenario\ncluster: {}\n"
@@ -79,6 +79,27 @@ def read(folder: Path, text: str) -> ScenarioFile:
             GENERATE.replace("perHour: 1", "perHour: 1, peak: noon"),
             ":5: arrivals[0].generate.rate.peak: "
             "expected a duration such as 90s or 1h30m, got 'noon'",
+        ),
+        (
+            GENERATE.replace("perHour: 1", "perHour: 1, within: x"),
+            ":5: arrivals[0].generate.rate.within: "
+            "expected a duration such as 90s or 1h30m, got 'x'",
+        ),
+        (
+            GENERATE.replace("until: 1h", "until: x"),
+            ":5: arrivals[0].generate.until: expected a duration such as 90s or 1h30m, got 'x'",
+        ),
+        (
+            GENERATE + ", start: x",
+            ":5: arrivals[0].generate.start: expected a duration such as 90s or 1h30m, got 'x'",
+        ),
+        (
+            GENERATE.replace("'1'}", "'1'}, weight: 0"),
+            ":5: arrivals[0].generate.sizes[0].weight: expected a number above 0",
+        ),
+        (
+            GENERATE.replace("sizes: [{requests: {cpu: '1'}}]", "like: {file: t}, runTime: {}"),
+            ":5: arrivals[0].generate: expected no runTime, template or objects beside like",
         ),
         (
             GENERATE.replace("'1'", "{uniform: ['1', 'two']}"),
@@ -317,6 +338,12 @@ def test_the_schema_names_every_field() -> None:
     schema = scenario_schema()
     named = {name for part in schema["$defs"].values() for name in part.get("properties", ())}
     assert {"apiVersion", "perHour", "runTime", "what", "manifests", "config"} <= named
+    start_up = schema["$defs"]["NodeGroup"]["properties"]["startUp"]
+    assert start_up == {
+        "type": "string",
+        "default": "90s",
+        "description": "How long a node takes from the order until it is there.",
+    }
 
 
 def test_the_example_in_the_documentation_is_a_scenario() -> None:

@@ -64,7 +64,7 @@ def _run_scenario(args: argparse.Namespace) -> int:
 
 
 def _print_schema(args: argparse.Namespace) -> int:
-    from moorage.scenarios.scenario import scenario_schema
+    from moorage.scenarios.schema import scenario_schema
 
     del args
     print_json(scenario_schema())

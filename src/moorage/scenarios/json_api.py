@@ -55,7 +55,11 @@ class JsonApi:
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         if self.cluster.get(kind, namespace, name) is not None:
             raise ApiError(409, "AlreadyExists", f'{kind} "{name}" already exists')
-        metadata["uid"] = make_uid(kind, namespace, f"{name}/{self._version + 1}")
+        # What was read from a cluster keeps its uid: owners are named by it.
+        uid = metadata.get("uid", "")
+        if not uid or self.cluster.is_gone(uid):
+            uid = make_uid(kind, namespace, f"{name}/{self._version + 1}")
+        metadata["uid"] = uid
         metadata |= {"creationTimestamp": rfc3339(self._now()), "generation": 1}
         obj = {**given, "metadata": metadata}
         if kind == "Pod":

@@ -215,8 +215,3 @@ class Scenario(_Part, frozen=True):
     kubelets: KubeletTimes = KubeletTimes()
     repetitions: Repetitions = Repetitions()
     stop: Stop = Stop()
-
-
-def scenario_schema() -> dict[str, Any]:
-    """The JSON schema of scenarios."""
-    return msgspec.json.schema(Scenario)
