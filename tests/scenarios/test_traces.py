@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from moorage.controllers.kubelet import FINISH_AFTER
@@ -21,6 +22,7 @@ from moorage.scenarios.traces.changes import Machine, TraceChange
 from moorage.scenarios.traces.layouts import trace_changes
 from moorage.scenarios.traces.openb import openb_changes
 from moorage.scenarios.traces.plain import plain_changes
+from moorage.scenarios.traces.recordings import kwok_changes, simkube_changes
 
 HEAD = "apiVersion: simulate.moorage.io/v1alpha1\nkind: Scenario\n"
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nquay-a,16000,65536,1,T4\nquay-b,16000,65536,2,V100\n"
@@ -203,6 +205,18 @@ def test_pods_of_openb_come_wait_preempt_and_go(tmp_path: Path) -> None:
             "KILL, LOST, UPDATE_PENDING, UPDATE_RUNNING or its number, got '12'",
         ),
         (
+            kwok_changes,
+            "kind: Pod\n---\n- 5\n",
+            ":1: expected an object with kind and metadata.name",
+        ),
+        (kwok_changes, "a: [\n", ":2: expected YAML: did not find expected node content"),
+        (
+            kwok_changes,
+            "---\nkind: ResourcePatch\nresource: {resource: pods}\ntarget: {name: p}\n"
+            "durationNanosecond: soon\nmethod: delete\n",
+            ":2: durationNanosecond: expected `int`, got `str`",
+        ),
+        (
             instances,
             "time,type,collection_id,instance_index,priority,cpus,memory\n0,0,1,0,0,-1,1\n",
             ":2: cpus: expected no less than 0, got -1.0",
@@ -347,3 +361,118 @@ def test_a_part_of_a_trace_is_taken_by_time_and_by_name(tmp_path: Path) -> None:
     some = list(trace_changes(file, TraceOfPods("t.csv", sample=0.25)))
     assert len(some) == pytest.approx(100, abs=25)
     assert some == list(trace_changes(file, TraceOfPods("t.csv", sample=0.25)))
+
+
+RECORDING = """
+apiVersion: v1
+kind: Pod
+metadata: {name: old, namespace: default, uid: u-1}
+spec: {nodeName: quay, containers: [{name: main, image: main, resources: {requests: {cpu: "1"}}}]}
+status: {phase: Running}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: quay, resourceVersion: "7", labels: {a: b}}
+status:
+  allocatable: {cpu: "2", memory: 8Gi, pods: "10"}
+  conditions: [{type: Ready, status: "False"}]
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: quay, namespace: kube-node-lease}
+---
+"""
+
+
+def patch(kind: str, name: str, seconds: int, method: str, template: Json | None = None) -> str:
+    return msgspec.yaml.encode(
+        {
+            "apiVersion": "action.kwok.x-k8s.io/v1alpha1",
+            "kind": "ResourcePatch",
+            "resource": {"version": "v1", "resource": kind},
+            "target": {"name": name, "namespace": "" if kind == "nodes" else "default"},
+            "durationNanosecond": seconds * 10**9,
+            "method": method,
+            **({"template": template} if template is not None else {}),
+        }
+    ).decode()
+
+
+def recorded_pod(name: str) -> Json:
+    container = {"name": "main", "image": "main", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "creationTimestamp": "now"},
+        "spec": {"containers": [container]},
+        "status": {"phase": "Pending"},
+    }
+
+
+def test_a_recording_of_kwok_is_scheduled_anew(tmp_path: Path) -> None:
+    new = recorded_pod("new")
+    new["spec"]["nodeName"] = "elsewhere"
+    patches = [
+        patch("nodes", "quay", 5, "patch", {"status": {"conditions": [{"type": "Ready"}]}}),
+        patch("pods", "new", 10, "create", new),
+        patch("pods", "waits", 11, "create", recorded_pod("waits")),
+        patch("pods", "new", 12, "patch", {"spec": {"nodeName": "quay"}}),
+        patch("pods", "new", 13, "patch", {"status": {"phase": "Running"}}),
+        patch("pods", "new", 43, "patch", {"status": {"phase": "Succeeded"}}),
+        patch("nodes", "quay", 50, "patch", {"spec": {"unschedulable": True}}),
+        patch("pods", "old", 60, "patch", {"metadata": {"deletionTimestamp": "now"}}),
+        patch("pods", "old", 61, "delete"),
+    ]
+    path = write(tmp_path, "r.yaml", RECORDING + "---\n".join(patches))
+    changes = list(kwok_changes(path))
+    told = [(one.at, one.what, one.object["metadata"]["name"]) for one in changes]
+    assert told == [
+        (0, "create", "quay"),
+        (0, "create", "old"),
+        (10, "create", "new"),
+        (11, "create", "waits"),
+        (50, "patch", "quay"),
+        (60, "delete", "old"),
+        (61, "delete", "old"),
+    ]
+    assert changes[0].object["metadata"] == {"name": "quay", "labels": {"a": "b"}}
+    assert set(changes[0].object["status"]) == {"allocatable"}
+    assert changes[1].object["spec"]["nodeName"] == "quay"
+    assert "nodeName" not in changes[2].object["spec"]
+    assert changes[2].object["metadata"]["annotations"] == {FINISH_AFTER: "30.000s"}
+    run = play(tmp_path, "cluster: {}\narrivals: [{trace: {file: r.yaml, layout: kwok}}]\n")
+    assert (run["pods"]["placed"], run["pods"]["finished"]) == (3, 1)
+    assert run["waitingSeconds"]["p99"] == pytest.approx(29, abs=0.1)  # until new has ended
+
+
+def test_a_trace_of_simkube_has_workloads_that_controllers_make_pods_of(tmp_path: Path) -> None:
+    pod = recorded_pod("web")
+    web: Json = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default", "uid": "u-2"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod["spec"]},
+        },
+    }
+    more = {**web, "spec": {**web["spec"], "replicas": 3}}
+    events = [
+        {"ts": 1_700_000_000, "applied_objs": [web], "deleted_objs": []},
+        {"ts": 1_700_000_060, "applied_objs": [more], "deleted_objs": []},
+        {"ts": 1_700_000_600, "applied_objs": [], "deleted_objs": [more]},
+    ]
+    trace = {"version": 3, "config": {}, "events": events, "index": {"apps/v1.Deployment": {}}}
+    path = tmp_path / "trace.sk"
+    path.write_bytes(msgspec.msgpack.encode(trace))
+    told = [(one.at, one.what) for one in simkube_changes(path)]
+    assert told == [(0, "create"), (60, "patch"), (600, "delete")]
+    scenario = (
+        "cluster: {nodes: ['2:cpu=4']}\narrivals: [{trace: {file: trace.sk, layout: simkube}}]\n"
+    )
+    run = play(tmp_path, scenario)
+    assert (run["pods"]["placed"], run["pods"]["removed"]) == (3, 3)
+    path.write_bytes(b"\x91\x01")
+    with pytest.raises(InputError, match="expected a trace of SimKube: "):
+        list(simkube_changes(path))

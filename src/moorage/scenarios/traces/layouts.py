@@ -17,6 +17,7 @@ from moorage.scenarios.traces.borg import borg_changes
 from moorage.scenarios.traces.changes import Json, Machine, TraceChange
 from moorage.scenarios.traces.openb import openb_changes
 from moorage.scenarios.traces.plain import plain_changes
+from moorage.scenarios.traces.recordings import kwok_changes, simkube_changes
 
 _MOST = 2_000_000
 
@@ -78,6 +79,10 @@ def _changes(file: ScenarioFile, trace: TraceOfPods) -> Iterator[TraceChange]:
             return azure_changes(path, types, _machine(trace))
         case "borg":
             return borg_changes(path, nodes, _machine(trace))
+        case "kwok":
+            return kwok_changes(path)
+        case "simkube":
+            return simkube_changes(path)
 
 
 def _machine(trace: TraceOfPods) -> Machine:
