@@ -6,9 +6,18 @@ from typing import Any
 
 import pytest
 
+from moorage.config import FeatureGates, default_config
+from moorage.controllers.kubelet import KubeletOptions
 from moorage.controllers.objects import Json
+from moorage.scenarios.autoscaler import Autoscaler, ScalingRule
+from moorage.scenarios.node_groups import GroupLimits, ScalingGroup
+from moorage.scenarios.pods import pod_manifest
+from moorage.scenarios.prices import Prices
 from moorage.scenarios.runs import run_scenario
 from moorage.scenarios.scenario_file import ScenarioFile
+from moorage.scenarios.simulation import Simulation
+from moorage.simulator.node_shapes import parse_shape
+from moorage.simulator.world import full_registry
 
 HEAD: Json = {"apiVersion": "simulate.moorage.io/v1alpha1", "kind": "Scenario"}
 SMALL: Json = {"name": "small", "shape": "cpu=4,memory=16Gi,price=1", "max": 10}
@@ -95,6 +104,29 @@ def test_a_node_whose_pods_fit_nowhere_else_stays(tmp_path: Path) -> None:
     rule = {"below": 0.9, "unneeded": "1m", "afterStart": "1m"}
     found = played(tmp_path, groups=[one_each], autoscaler=rule, arrivals=web)
     assert (found["nodes"]["end"], found["pods"]["removed"]) == (2, 0)
+
+
+def test_nodes_that_do_not_help_are_not_started_for_ever() -> None:
+    gates = FeatureGates.parse("GenericWorkload=true")
+    config, registry = default_config(gates), full_registry()
+    options = KubeletOptions(lease_seconds=0)
+    run = Simulation(config, registry, gates=gates, kubelets=options)
+    prices = Prices(run)
+    group = ScalingGroup(run, prices, GroupLimits(parse_shape("cpu=4,name=small"), 0, 2, 90))
+    Autoscaler(run, config, registry, [group], ScalingRule(10, 0.5, 60, 60))
+    policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    metadata = {"name": "team", "namespace": "default"}
+    version = "scheduling.k8s.io/v1alpha3"
+    run.come({"apiVersion": version, "kind": "PodGroup", "metadata": metadata, "spec": policy})
+    for number in range(3):
+        pod = pod_manifest(f"member-{number}", {"cpu": "3"}, None, {})
+        pod["spec"]["schedulingGroup"] = {"podGroupName": "team"}
+        run.come(pod)
+    # Two of the three fit, but they only go together.
+    assert run.play(1e9) == "nothing more could happen"
+    assert len(run.pending) == 3
+    assert run.elapsed < 4 * 3600
+    assert prices.result()["nodes"] == {**prices.result()["nodes"], "peak": 2, "end": 0}
 
 
 def test_a_run_may_end_with_the_pods_or_when_too_many_wait(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ cluster every few seconds, unless nothing has changed.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from moorage.scenarios.simulation import Simulation
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _RESOURCES = ("cpu", "memory")
+_MOST_TRIES = 10
+"""So often nodes are started for a pod; what keeps it waiting then is nothing that nodes cure."""
 
 
 class ScalingRule(NamedTuple):
@@ -54,6 +57,8 @@ class Autoscaler:
         """Nodes that are hardly used, and since when."""
         self._leaving: dict[str, None] = {}
         """Nodes that are being emptied to be given back."""
+        self._tries: Counter[str] = Counter()
+        """How often nodes were started for a pod, by uid."""
         self._started = -math.inf
         run.api.followers.append(self._changed)
 
@@ -97,13 +102,16 @@ class Autoscaler:
                     best = (rank, group, count)
         if best is not None:
             self._start(best[1], best[2])
+            self._tries.update(pod.uid for pod in left)
 
     def _unschedulable(self) -> list[Pod]:
         """Pods that the scheduler has tried in vain, but for those that wait for their victims."""
         return [
             pod
             for pod in self._run.pending
-            if pod.key in self._run.messages and not pod.status.nominated_node_name
+            if pod.key in self._run.messages
+            and not pod.status.nominated_node_name
+            and self._tries[pod.uid] < _MOST_TRIES
         ]
 
     def _without_place(self, pods: Sequence[Pod], coming: Sequence[Node]) -> OtherCluster:

@@ -31,7 +31,8 @@ class OtherCluster:
         without: Collection[str] = (),
     ) -> None:
         """Only `pods` look for nodes; what else waits is left out."""
-        self._world = World(config, registry=registry, clock=run.clock)
+        gates = run.handle.gates
+        self._world = World(config, registry=registry, gates=gates, clock=run.clock)
         waiting = [_waiting(pod) for pod in pods]
         names = {pod.key for pod in waiting}
         others = [obj for obj in run.handle.listers if not isinstance(obj, Pod)]
@@ -59,7 +60,9 @@ class OtherCluster:
 
 
 def _waiting(pod: Pod) -> Pod:
-    """The pod as if it had just come, and would preempt nobody."""
-    spec = msgspec.structs.replace(pod.spec, node_name="", preemption_policy="Never")
+    """The pod as if it had just come, by itself, and would preempt nobody."""
+    spec = msgspec.structs.replace(
+        pod.spec, node_name="", preemption_policy="Never", scheduling_group=None
+    )
     status = msgspec.structs.replace(pod.status, nominated_node_name="")
     return msgspec.structs.replace(pod, spec=spec, status=status)
