@@ -9,6 +9,8 @@ import heapq
 import math
 from collections.abc import Callable
 
+import msgspec
+
 from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates, KubeSchedulerConfiguration
 from moorage.controllers.cluster import Key, key_of
 from moorage.controllers.kubelet import KubeletOptions, Kubelets
@@ -17,7 +19,7 @@ from moorage.controllers.objects import Json, is_finished, is_going, meta, spec
 from moorage.controllers.triggers import WORKLOADS
 from moorage.errors import ApiError, InputError, reason_of
 from moorage.framework.registry import Registry
-from moorage.model.decode import UnknownKind, decode_object
+from moorage.model.decode import KINDS, decode_json
 from moorage.model.defaulting import Classes, with_defaults
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
@@ -179,21 +181,21 @@ class Simulation(VirtualCluster):
                     self._waiting[number, key] = None
         except UNREADABLE as error:
             raise InputError(f"{key_of(after or before or {})}: {reason_of(error)}") from None
-        obj = self._decoded(after or before or {})
-        if obj is None:
-            return
+        given = after or before or {}
+        known = KINDS.get(given["kind"])
+        if known is None or given["apiVersion"].rpartition("/")[0] != known.group:
+            return  # it is of no use to a scheduler
         # A scheduler does not watch pods that have ended.
-        if after is None or (isinstance(obj, Pod) and is_finished(after)):
-            if self.find(type(obj), obj.name, obj.namespace) is not None:
-                self.remove(obj, type(obj))
+        if after is None or (known.struct is Pod and is_finished(after)):
+            old = self.find(known.struct, meta(given)["name"], meta(given).get("namespace", ""))
+            if old is not None:
+                self.remove(old, known.struct)
         else:
-            self.put(obj, type(obj))
+            self.put(self._decoded(after, known.struct), known.struct)
 
-    def _decoded(self, obj: Json) -> ApiObject | None:
-        """The object as the scheduler has it; None if it is of no use to it."""
-        found = decode_object(obj, str(key_of(obj)))
-        if isinstance(found, UnknownKind):
-            return None
+    def _decoded(self, obj: Json, struct: type[ApiObject]) -> ApiObject:
+        """The object as the scheduler has it, which would read it as JSON."""
+        found = decode_json(struct, msgspec.json.encode(obj), str(key_of(obj)))
         classes = Classes.among(tuple(self.handle.listers.of(PriorityClass)))
         return with_defaults(found, classes)
 

@@ -130,12 +130,17 @@ class VirtualCluster:
     def run(self) -> None:
         """Go on until nothing can happen without news or time."""
         self.engine.run_timers()
+        if not self._attempt():
+            return
         # Pods that keep waking one another would do so for ever where no time passes.
         for _ in range(_MOST_ATTEMPTS * (1 + len(self.pending))):
-            busy = self.engine.schedule_one()
-            busy = self._carry_out() or busy
-            if not busy:
+            if not self._attempt():
                 return
+
+    def _attempt(self) -> bool:
+        """One attempt, if a pod is due, and what follows; did anything happen?"""
+        busy = self.engine.schedule_one()
+        return self._carry_out() or busy
 
     def _carry_out(self) -> bool:
         outbox, did = self.engine.outbox, self._flush()
