@@ -271,18 +271,31 @@ def test_bindings_that_overtook_each_other_are_put_in_order(tmp_path: Path) -> N
         put(3.01, first.on_node("b")),
     )
     assert agreements(recording) == [
-        ("default/second", Agreement.SAME, "", "in the order of the queue"),
+        ("default/second", Agreement.SAME, "", "another order of bindings on their way"),
         ("default/first", Agreement.SAME, "", ""),
     ]
 
 
-def test_pods_that_wait_though_they_fit_are_different(tmp_path: Path) -> None:
-    ship, large = make_pod("ship", cpu="1"), make_pod("l", cpu="9")
+def test_a_pod_that_was_deleted_on_its_way_explains_its_neighbours(tmp_path: Path) -> None:
+    lost, ship = make_pod("lost", cpu="6"), make_pod("ship", cpu="3")
     recording = recorded(
-        tmp_path, *NODES, COMPLETE, put(2, ship), put(2, large), put(9, make_node("c"))
+        tmp_path,
+        *NODES,
+        COMPLETE,
+        put(2, lost),  # takes b
+        put(2, ship),
+        put(3, ship.on_node("a")),
+        {"at": 3.1, "deleted": {"kind": "Pod", "name": "lost", "namespace": "default"}},
     )
-    found = compare(recording, World(default_config()))
-    assert [(one.pod, one.node, one.agreement) for one in found.decisions] == [
-        ("default/ship", "", Agreement.DIFFERENT)
+    assert agreements(recording) == [
+        ("default/ship", Agreement.SAME, "", "1 pods on their way that were deleted")
     ]
-    assert found.waiting == 1
+
+
+def test_pods_that_wait_in_the_end_are_counted(tmp_path: Path) -> None:
+    ship, large = make_pod("ship", cpu="1"), make_pod("large", cpu="9")
+    found = compare(
+        recorded(tmp_path, *NODES, COMPLETE, put(2, ship), put(2, large)),
+        World(default_config()),
+    )
+    assert (found.decisions, found.waiting, found.fitting) == ([], 1, 1)

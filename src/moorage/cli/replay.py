@@ -56,7 +56,8 @@ def _print(found: "ComparedRecording", show: int) -> None:
         share = f"{100 * count / total:6.2f} %" if total else ""
         print_line(f"  {agreement.value:<10}{count:>8,}  {share}".rstrip())
     for number, what in (
-        (found.waiting, "pods wait in the end, as they should"),
+        (found.waiting, "pods wait in the end and fit nowhere"),
+        (found.fitting, "pods wait in the end though they fit: new, or in back-off"),
         (found.unseen, "pods got their nodes while nobody recorded"),
         (found.foreign, "pods are another scheduler's"),
     ):

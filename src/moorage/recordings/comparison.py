@@ -18,13 +18,9 @@ from moorage.framework.attempt import AttemptResult
 from moorage.framework.profile import Profile
 from moorage.model.pod import Pod
 from moorage.recordings.followed import FollowedCluster, RecordedStep, RecordedSteps
+from moorage.recordings.moments import NEAR_STEPS, Moments
 from moorage.recordings.recording_file import Recording
 from moorage.simulator.world import World
-
-_ON_THE_WAY_SECONDS = 5.0
-_ON_THE_WAY = 64
-"""So long, and so many, bindings may be on their way, or changes not yet known."""
-_JUST_CREATED_SECONDS = 1.0
 
 
 class Agreement(Enum):
@@ -42,7 +38,7 @@ class ComparedDecision(msgspec.Struct, frozen=True, rename="camel", omit_default
     """Seconds since the recording began."""
     pod: str
     node: str
-    """Where it went; empty for a pod that still waits."""
+    """Where it went."""
     agreement: Agreement
     ours: str = ""
     """Where we would send it; empty for nowhere."""
@@ -63,7 +59,9 @@ class ComparedRecording(msgspec.Struct, rename="camel"):
     unseen: int = 0
     """Pods that got their nodes while nobody recorded."""
     waiting: int = 0
-    """Pods that wait in the end, as they should."""
+    """Pods that wait in the end and fit nowhere."""
+    fitting: int = 0
+    """Pods that wait in the end though they fit: they have just come, or are in back-off."""
 
     def count(self, agreement: Agreement) -> int:
         """How many decisions compare like this."""
@@ -113,7 +111,7 @@ class _Comparison:
             self._cluster.follow(step)
         self._found.seconds = round(last - self._start, 6)
         if seen:
-            self._compare_waiting(last)
+            self._count_waiting()
         return self._found
 
     def _compare(self, at: float, pod: Pod, node: str) -> None:
@@ -123,32 +121,28 @@ class _Comparison:
             return
         verdict, moment = self._judge(profile, pod, node), ""
         if verdict.agreement is not Agreement.SAME:
-            for description, steps in self._other_moments(at, pod):
-                with self._cluster.otherwise(steps):
-                    other = self._judge(profile, pod, node)
-                if other.agreement is Agreement.SAME:
-                    verdict, moment = other, description
+            coming = self._steps.ahead(NEAR_STEPS)
+            moments = Moments(self._cluster, coming, at, pod, self._choose)
+            different = verdict.agreement is Agreement.DIFFERENT
+            for other in moments.all() if different else moments.likely():
+                with self._cluster.otherwise(other.steps):
+                    found = self._judge(profile, pod, node)
+                if found.agreement is Agreement.SAME:
+                    verdict, moment = found, other.description
                     break
-                if other.agreement is Agreement.TIE and verdict.agreement is Agreement.DIFFERENT:
-                    verdict, moment = other, description
+                if found.agreement is Agreement.TIE and verdict.agreement is Agreement.DIFFERENT:
+                    verdict, moment = found, other.description
         self._note(at, pod, node, verdict, moment)
 
-    def _compare_waiting(self, last: float) -> None:
-        """Pods that wait in the end should fit nowhere, unless they have just come."""
-        recent = {
-            step.after.uid
-            for step in self._cluster.past
-            if isinstance(step.after, Pod) and step.at > last - _JUST_CREATED_SECONDS
-        }
+    def _count_waiting(self) -> None:
         for pod in self._cluster.waiting:
             profile = self._profiles.get(pod.spec.scheduler_name)
-            if profile is None or pod.uid in recent:
+            if profile is None:
                 continue
-            verdict = self._judge(profile, pod, "")
-            if verdict.agreement is Agreement.SAME:
+            if self._judge(profile, pod, "").agreement is Agreement.SAME:
                 self._found.waiting += 1
             else:
-                self._note(last, pod, "", verdict, "")
+                self._found.fitting += 1
 
     def _note(self, at: float, pod: Pod, node: str, verdict: _Verdict, moment: str) -> None:
         ours = node if verdict.agreement is Agreement.SAME else verdict.ours
@@ -164,41 +158,6 @@ class _Comparison:
                 moment,
             )
         )
-
-    # ---- what the scheduler may have known ----
-
-    def _other_moments(self, at: float, pod: Pod) -> Iterator[tuple[str, list[RecordedStep]]]:
-        """Steps to other states in which the scheduler may have decided, the likely ones first."""
-        turn = self._cluster.turn
-        past = self._recent(at, pod)
-        ahead = [
-            step
-            for step in self._steps.ahead(_ON_THE_WAY)
-            if step.at <= at + _ON_THE_WAY_SECONDS
-            and (other := step.binding) is not None
-            and other.uid != pod.uid
-            and self._cluster.waits(other)
-        ]
-        bindings = [(step, other) for step in past if (other := step.binding) is not None]
-        later = [step.undone() for step, other in bindings if turn(other) > turn(pod)]
-        earlier = [step for step in ahead if turn(step.binding or pod) < turn(pod)]
-        if later or earlier:
-            yield "in the order of the queue", [*later, *earlier]
-        for count in range(1, len(past) + 1):
-            yield f"{count} changes before", [step.undone() for step in past[:count]]
-        for count in range(1, len(ahead) + 1):
-            yield f"{count} bindings later", ahead[:count]
-
-    def _recent(self, at: float, pod: Pod) -> list[RecordedStep]:
-        """The latest steps since the pod came or changed, the latest first."""
-        found: list[RecordedStep] = []
-        for step in reversed(self._cluster.past):
-            if step.at < at - _ON_THE_WAY_SECONDS or len(found) >= _ON_THE_WAY:
-                break
-            if isinstance(step.after, Pod) and step.after.uid == pod.uid:
-                break
-            found.append(step)
-        return found
 
     # ---- deciding ----
 
@@ -221,6 +180,19 @@ class _Comparison:
             return _SAME
         assert attempt is not None, "a pod is placed only after its nodes were filtered"
         return self._elsewhere(attempt, node, decision.node_name)
+
+    def _choose(self, pod: Pod) -> str:
+        """Where a pod goes as the cluster is; empty for nowhere."""
+        profile = self._profiles.get(pod.spec.scheduler_name)
+        if profile is None:
+            return ""
+        try:
+            decision, _ = self._world.cycle.decide(profile, pod)
+        except PluginError:
+            return ""
+        finally:
+            self._world.handle.cycle_states.end(pod)
+        return decision.node_name if isinstance(decision, Bind) else ""
 
     def _elsewhere(self, attempt: AttemptResult, node: str, ours: str) -> _Verdict:
         totals = attempt.totals

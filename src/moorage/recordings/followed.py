@@ -16,7 +16,7 @@ from moorage.model.pod import Pod
 from moorage.recordings.recording_file import Named, Numbered, Recording
 from moorage.simulator.world import World
 
-_REMEMBERED = 256
+_REMEMBERED = 500
 """So many steps can be undone."""
 
 
@@ -36,6 +36,15 @@ class RecordedStep(NamedTuple):
         if not (isinstance(before, Pod) and isinstance(after, Pod) and before.uid == after.uid):
             return None
         return before if after.spec.node_name and not before.spec.node_name else None
+
+    @property
+    def withdrawal(self) -> Pod | None:
+        """The pod that goes before it got a node, as it waited; None if this is something else."""
+        before, after = self.before, self.after
+        if not isinstance(before, Pod) or before.spec.node_name or before.terminating:
+            return None
+        goes = after is None or (isinstance(after, Pod) and after.terminating)
+        return before if goes else None
 
     def undone(self) -> "RecordedStep":
         """The step back."""
@@ -92,15 +101,19 @@ class FollowedCluster:
         """Make a change, for good."""
         self._do(step)
         self.past.append(step)
-        for obj in (step.before, step.after):
-            if isinstance(obj, Pod):
-                self._arrivals.setdefault(obj.uid, step.number)
-        if step.after is None and isinstance(step.before, Pod):
+        pod = step.after
+        if isinstance(pod, Pod) and not (pod.spec.node_name or pod.terminating):
+            self._arrivals[pod.uid] = step.number
+        elif step.after is None and isinstance(step.before, Pod):
             self._arrivals.pop(step.before.uid, None)
 
-    def turn(self, pod: Pod) -> tuple[int, int]:
+    def turn(self, pod: Pod) -> tuple[int, ...]:
         """Pods that wait are tried in the order of this: by priority, then as they came."""
         return -pod.priority, self._arrivals.get(pod.uid, 0)
+
+    def arrival(self, pod: Pod) -> tuple[int, ...]:
+        """Pods that are tried at once are tried in the order of this: as they came."""
+        return (self._arrivals.get(pod.uid, 0),)
 
     def waits(self, pod: Pod) -> bool:
         """Is it there, without a node?"""
@@ -118,7 +131,10 @@ class FollowedCluster:
         """The cluster after some more steps, for a moment; a step that does not fit is left out."""
         done: list[RecordedStep] = []
         try:
-            for step in steps:
+            for given in steps:
+                step = self._as_it_is(given)
+                if step is None:
+                    continue
                 try:
                     self._change(step.before, step.after)
                 except StateError:
@@ -128,6 +144,20 @@ class FollowedCluster:
         finally:
             for step in reversed(done):
                 self._change(step.after, step.before)
+
+    def _as_it_is(self, step: RecordedStep) -> RecordedStep | None:
+        """A step from what is there now; None if it cannot be taken."""
+        obj, before = step.after or step.before, step.before
+        if not isinstance(obj, Pod):
+            return step
+        now = self.world.state.listers.of(Pod).get(obj.name, obj.namespace)
+        if now is before:
+            return step
+        # Meanwhile it runs, which nobody who decides looks at.
+        if now is None or step.after is None or not isinstance(before, Pod):
+            return None
+        same = (now.uid, now.spec.node_name) == (before.uid, before.spec.node_name)
+        return step._replace(before=now) if same else None
 
     def _do(self, step: RecordedStep) -> None:
         try:
