@@ -37,6 +37,7 @@ class _Bound(NamedTuple):
 
 _Order = tuple[list[str], list[RecordedStep]]
 """What is otherwise, and the bindings to make or to undo."""
+_OTHER_ORDER = ["another order of bindings on their way"]
 
 
 class Moments:
@@ -131,7 +132,23 @@ class Moments:
                 numbers = tuple(step.number for step in moved)
                 if moved and numbers not in tried:
                     tried.add(numbers)
-                    yield ["another order of bindings on their way"], moved
+                    yield _OTHER_ORDER, moved
+        if thorough:
+            yield from self._overtaken(first_unknown)
+
+    def _overtaken(self, first_unknown: float) -> Iterator[_Order]:
+        """Bindings that overtook this one, or that this one overtook, whatever the queue says.
+
+        A pod that comes out of back-off may be decided after one that came later.
+        """
+        seen = [one.step for one in self._seen]
+        arrival = self._cluster.arrival
+        coming = [one.step for one in self._coming if arrival(one.pod)[0] < first_unknown]
+        for steps in (seen, coming):
+            for count in range(1, len(steps) + 1):
+                yield _OTHER_ORDER, steps[:count]
+            for step in steps[1:]:
+                yield _OTHER_ORDER, [step]
 
     def _lost(self, unknown: Sequence[RecordedStep], first_unknown: float) -> list[RecordedStep]:
         """Places of pods that were decided before this one, and deleted before they were bound."""
