@@ -21,7 +21,7 @@ Choose = Callable[[Pod], str]
 """The node that a pod gets as the cluster is; empty for none."""
 
 
-class Moment(NamedTuple):
+class OtherMoment(NamedTuple):
     """Another state: what is otherwise, and the steps there."""
 
     description: str
@@ -78,18 +78,18 @@ class Moments:
             (number, one) for number, one in withdrawn if one.uid not in bound | {pod.uid}
         ]
 
-    def likely(self) -> Iterator[Moment]:
+    def likely(self) -> Iterator[OtherMoment]:
         """A few of them: everything is known, or nothing since the pod came."""
         for count in sorted({0, len(self._facts)}):
             yield from self._knowing_less(count)
 
-    def all(self) -> Iterator[Moment]:
+    def all(self) -> Iterator[OtherMoment]:
         """All of them, the likely ones first."""
         yield from self.likely()
         for count in range(len(self._facts) + 1):
             yield from self._knowing_less(count, thorough=count in self._counts)
 
-    def _knowing_less(self, count: int, *, thorough: bool = False) -> Iterator[Moment]:
+    def _knowing_less(self, count: int, *, thorough: bool = False) -> Iterator[OtherMoment]:
         """The states in which so many of the latest changes were not known."""
         unknown = self._facts[:count]
         first_unknown = unknown[-1].number if unknown else math.inf
@@ -98,12 +98,12 @@ class Moments:
         found: list[_Order] = [([], []), *orders]
         for order, moved in found:
             if order or unsaid:
-                yield Moment(", ".join([*order, *unsaid]), [*unknown, *moved])
+                yield OtherMoment(", ".join([*order, *unsaid]), [*unknown, *moved])
         lost = self._lost(unknown, first_unknown)
         if lost:
             text = f"{len(lost)} pods on their way that were deleted"
             for order, moved in found:
-                yield Moment(", ".join([*order, *unsaid, text]), [*unknown, *moved, *lost])
+                yield OtherMoment(", ".join([*order, *unsaid, text]), [*unknown, *moved, *lost])
 
     def _orders(
         self, pod: Pod, first_unknown: float, *, thorough: bool = False
