@@ -79,10 +79,10 @@ def _recording(
 ) -> Iterator[None]:
     """`moorage record` at work, until it is ended."""
     log = path.with_name(f"record-{end.name}-{path.exists()}.log")
-    words = ["-m", "moorage", "record", path, "--kubeconfig", server.admin_kubeconfig]
-    process = ChildProcess("moorage record", [sys.executable, *words], log)
+    words = [sys.executable, "-m", "moorage", "record", path, "--kubeconfig"]
+    process = ChildProcess("moorage record", [*words, server.admin_kubeconfig], log)
     try:
-        wait_for("the recorder", lambda: process.check() or "objects, " in log.read_text())
+        wait_for("the recorder", lambda: "objects, " in log.read_text())
         yield
     finally:
         process.send(end)
