@@ -79,8 +79,9 @@ def _recording(
 ) -> Iterator[None]:
     """`moorage record` at work, until it is ended."""
     log = path.with_name(f"record-{end.name}-{path.exists()}.log")
-    words = [sys.executable, "-m", "moorage", "record", path, "--kubeconfig"]
-    process = ChildProcess("moorage record", [*words, server.admin_kubeconfig], log)
+    words = [sys.executable, "-m", "moorage", "record", str(path)]
+    words += ["--kubeconfig", str(server.admin_kubeconfig)]
+    process = ChildProcess("moorage record", words, log)
     try:
         wait_for("the recorder", lambda: "objects, " in log.read_text())
         yield
