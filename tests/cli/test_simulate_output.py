@@ -1,6 +1,7 @@
 """What `moorage simulate` prints of a result."""
 
 import csv
+import io
 import json
 import re
 import sys
@@ -9,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from moorage.cli.main import main
+from moorage.cli.simulate_progress import RunProgress
+from moorage.config import default_config
+from moorage.controllers.kubelet import KubeletOptions
 from moorage.http import explain_page
+from moorage.scenarios.simulation import Simulation
+from moorage.simulator.world import full_registry
 
 SCENARIO = """
 apiVersion: simulate.moorage.io/v1alpha1
@@ -153,3 +159,72 @@ def test_a_report_without_its_library_is_told_before_the_run(
     assert main(["simulate", str(scenario), "--report", str(tmp_path / "r.html")]) == 1
     assert "a report needs the Python package plotly" in capsys.readouterr().err
     assert not (tmp_path / "r.html").exists()
+
+
+def test_a_pod_is_explained_as_things_were_then(
+    scenario: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", str(scenario), "--explain", "b@20s", "--scheduler", "packed"]) == 0
+    packed = capsys.readouterr().out
+    assert packed.startswith("Pod default/b is on node quay-")
+    assert main(["simulate", str(scenario), "--explain", "b@20s", "-o", "json"]) == 0
+    spread = json.loads(capsys.readouterr().out)
+    assert spread["source"] == "simulation"
+    assert spread["node"] not in packed.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["b"], "--explain: expected POD@TIME such as web-1@90m, got 'b'"),
+        (["b@soon"], "--explain: expected POD@TIME such as web-1@90m, got 'b@soon'"),
+        (["b@5s"], "--explain: there is no pod default/b after 5s"),
+        (["b@9999h"], "--explain: 9999h is after the end, 8760h"),
+        (["b@20s", "--scheduler", "x"], "there is no scheduler x; there are: spread, packed"),
+    ],
+)
+def test_moments_that_are_none_are_told(
+    scenario: Path, capsys: pytest.CaptureFixture[str], flags: list[str], said: str
+) -> None:
+    assert main(["simulate", str(scenario), "--explain", *flags]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_what_runs_decide_is_written_down(
+    scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "ledgers"
+    assert main(["simulate", str(scenario), "--ledger", str(folder)]) == 0
+    assert sorted(one.name for one in folder.iterdir()) == [
+        *("packed-0", "packed-1"),
+        *("spread-0", "spread-1"),
+    ]
+    capsys.readouterr()
+    ledger = ["--ledger", str(folder / "packed-1"), "-o", "json"]
+    assert main(["explain", "decision", "default/b", *ledger]) == 0
+    decision = json.loads(capsys.readouterr().out)
+    assert decision["decision"]["pod"] == "default/b"
+    assert decision["decision"]["result"] == "scheduled"
+    assert main(["simulate", str(scenario), "--ledger", str(folder)]) == 1
+    assert "expected a folder that is empty or not there yet" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_has_virtual_and_real_time() -> None:
+    real = iter([0.0, 0.1, 9.0, 9.1])
+    run = Simulation(default_config(), full_registry(), kubelets=KubeletOptions())
+    shown = Terminal()
+    progress = RunProgress(shown, lambda: next(real))
+    progress.watch("spread", 7, run)
+    run.on_moment()
+    assert shown.getvalue() == ""
+    run.clock.advance(7500)
+    run.on_moment()
+    run.on_moment()
+    assert shown.getvalue() == "\r\033[Kspread, seed 7: 2 h 5 min of virtual time in 9 s"
+    progress.clear()
+    assert shown.getvalue().endswith("9 s\r\033[K")

@@ -241,7 +241,7 @@ def test_a_scenario_gives_the_same_bytes_again_and_each_scheduler_the_same_pods(
 ) -> None:
     file = scenario_in(tmp_path)
     tried: list[tuple[str, int]] = []
-    result = run_scenario(file, lambda name, seed: tried.append((name, seed)))
+    result = run_scenario(file, lambda name, seed, run: tried.append((name, seed)))
     assert json.dumps(run_scenario(file)) == json.dumps(result)
     assert tried == [("spread", 7), ("spread", 8), ("packed", 7), ("packed", 8)]
     spread, packed = result["schedulers"]

@@ -45,23 +45,23 @@ def _run_pod(args: argparse.Namespace) -> int:
         args.name, nodes=tuple(args.nodes), top=top, fixes=not args.no_fixes, rows=rows
     )
     explained = source(args).pod(asked)
-    _print(explained, print_pod, args.output)
+    print_explained(explained, print_pod, args.output)
     return 0 if explained.schedulable or explained.placed else NOT_SCHEDULABLE
 
 
 def _run_node(args: argparse.Namespace) -> int:
     explained = source(args).node(args.name)
-    _print(explained, print_node, args.output)
+    print_explained(explained, print_node, args.output)
     return 0
 
 
 def _run_decision(args: argparse.Namespace) -> int:
     if args.which is None:
-        _print(records(args).decisions(args.limit), print_decisions, args.output)
+        print_explained(records(args).decisions(args.limit), print_decisions, args.output)
         return 0
     top, rows = _sizes(args)
     explained = records(args).decision(args.which, top=top, rows=rows)
-    _print(explained, print_decision, args.output)
+    print_explained(explained, print_decision, args.output)
     return 0 if explained.decision.result == "scheduled" else NOT_SCHEDULABLE
 
 
@@ -72,7 +72,10 @@ def _sizes(args: argparse.Namespace) -> tuple[int, int]:
     return top, ALL_ROWS if args.matrix else _WIDE_ROWS if wide else 0
 
 
-def _print(explained: msgspec.Struct, for_people: Callable[..., None], output: str) -> None:
+def print_explained(
+    explained: msgspec.Struct, for_people: Callable[..., None], output: str
+) -> None:
+    """Print an explanation as `-o` says."""
     if output not in ("json", "yaml"):
         for_people(explained, wide=output == "wide")
         return

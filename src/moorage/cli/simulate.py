@@ -1,12 +1,16 @@
 """`moorage simulate`: what would become of a cluster, in virtual time."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.cli import replay
 from moorage.cli.arguments import add_command
-from moorage.cli.output import print_as, print_json, print_line, say
+from moorage.cli.output import print_as, print_json, print_line
 from moorage.connections.memory import collecting_rarely
+from moorage.errors import InputError
+
+if TYPE_CHECKING:
+    from moorage.scenarios.scenario_file import ScenarioFile
 
 _OTHERS = ("openb", "replay", "schema", "scenario", "-h", "--help")
 
@@ -31,35 +35,57 @@ def spelled_out(words: list[str]) -> list[str]:
 
 @collecting_rarely()
 def _run_scenario(args: argparse.Namespace) -> int:
+    from moorage.cli.simulate_files import ResultFiles
+    from moorage.cli.simulate_progress import RunProgress
     from moorage.cli.simulate_tables import print_result
-    from moorage.scenarios.report import report, report_library, write_report
-    from moorage.scenarios.result_tables import (
-        check_table_path,
-        run_table,
-        sample_table,
-        write_table,
-    )
+    from moorage.scenarios.run_ledgers import RunLedgers
     from moorage.scenarios.runs import run_scenario
     from moorage.scenarios.scenario_file import ScenarioFile
+    from moorage.scenarios.simulation import Simulation
 
-    def tell(name: str, seed: int) -> None:
-        say(f"{name}, seed {seed} ...")
+    file = ScenarioFile(args.scenario)
+    if args.explain is not None:
+        return _explain(args, file)
+    files, progress = ResultFiles(args), RunProgress()
+    with RunLedgers(args.ledger) as ledgers:
 
-    for path in (args.runs, args.samples):
-        if path is not None:
-            check_table_path(path)
-    library = "" if args.report is None else report_library(args.report)
-    result = run_scenario(ScenarioFile(args.scenario), tell)
-    if args.runs is not None:
-        write_table(args.runs, run_table(result))
-    if args.samples is not None:
-        write_table(args.samples, sample_table(result))
-    if args.report is not None:
-        write_report(args.report, report(result, args.scenario.name, library))
+        def watch(name: str, seed: int, run: Simulation) -> None:
+            progress.watch(name, seed, run)
+            ledgers.watch(name, seed, run)
+
+        try:
+            result = run_scenario(file, watch, args.by_label)
+        finally:
+            progress.clear()
+    files.write(result)
     if args.output == "table":
         print_result(result)
     else:
         print_as(args.output, result)
+    return 0
+
+
+def _explain(args: argparse.Namespace, file: "ScenarioFile") -> int:
+    from moorage.cli.explain import print_explained
+    from moorage.cli.explain_output import print_pod
+    from moorage.model.duration import parse_duration
+    from moorage.scenarios.moments import explain_at
+
+    pod, _, at = args.explain.rpartition("@")
+    try:
+        since = parse_duration(at).seconds
+    except ValueError:
+        since = -1.0
+    if not pod or since < 0:
+        raise InputError(f"--explain: expected POD@TIME such as web-1@90m, got {args.explain!r}")
+    scenario = file.scenario
+    schedulers = {one.name: one for one in scenario.schedulers}
+    name = args.scheduler or scenario.schedulers[0].name
+    if name not in schedulers:
+        known = ", ".join(schedulers)
+        raise InputError(f"--scheduler: there is no scheduler {name}; there are: {known}")
+    seed = scenario.repetitions.seed if args.seed is None else args.seed
+    print_explained(explain_at(file, schedulers[name], seed, pod, at), print_pod, args.output)
     return 0
 
 

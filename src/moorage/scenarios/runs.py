@@ -30,19 +30,26 @@ from moorage.simulator.world import full_registry
 API_VERSION = "moorage.io/simulation-v1"
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "Node")
 
-Progress = Callable[[str, int], None]
-"""Is told which scheduler is tried with which seed."""
+Watch = Callable[[Simulation], None]
+"""Is given a run before anything has happened in it."""
+RunWatch = Callable[[str, int, Simulation], None]
+"""The same with the scheduler that is tried and the seed."""
 
 
-def run_scenario(file: ScenarioFile, progress: Progress = lambda name, seed: None) -> Json:
-    """All runs, in the order of schedulers and seeds, and their summary."""
+def run_scenario(
+    file: ScenarioFile, watch: RunWatch = lambda name, seed, run: None, label: str = ""
+) -> Json:
+    """All runs, in the order of schedulers and seeds, and their summary.
+
+    `label`: pods are told apart by its value, too.
+    """
     repetitions = file.scenario.repetitions
     schedulers = []
     for scheduler in file.scenario.schedulers:
         runs = []
         for seed in range(repetitions.seed, repetitions.seed + repetitions.count):
-            progress(scheduler.name, seed)
-            runs.append({"seed": seed, **play(file, scheduler, seed)})
+            run = play(file, scheduler, seed, partial(watch, scheduler.name, seed), label)
+            runs.append({"seed": seed, **run})
         schedulers.append({"name": scheduler.name, "summary": summary(runs), "runs": runs})
     return {
         "apiVersion": API_VERSION,
@@ -52,7 +59,13 @@ def run_scenario(file: ScenarioFile, progress: Progress = lambda name, seed: Non
     }
 
 
-def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
+def play(
+    file: ScenarioFile,
+    scheduler: ScenarioScheduler,
+    seed: int,
+    watch: Watch = lambda run: None,
+    label: str = "",
+) -> Json:
     """One run: the scenario with one of its schedulers and a seed."""
     scenario = file.scenario
     times = scenario.kubelets
@@ -64,7 +77,8 @@ def play(file: ScenarioFile, scheduler: ScenarioScheduler, seed: int) -> Json:
     )
     config, registry = configuration(file, scheduler), full_registry()
     run = Simulation(config, registry, kubelets=kubelets, seed=seed)
-    measures, prices = Measures(run), Prices(run)
+    measures, prices = Measures(run, label), Prices(run)
+    watch(run)
     for body in (*_nodes(file), *_documents(file, scenario.cluster.manifests)):
         run.come(body)
     groups = _groups(file, run, prices)
