@@ -59,6 +59,11 @@ def test_means_and_differences_stand_side_by_side(
     assert "packed less spread, seed by seed: the differences that chance does not explain" in lines
     assert any(line.startswith("imbalance of CPU, %") for line in lines)
     assert any(line.startswith("no difference seen in ") for line in lines)
+    assert "2 of 4 pods that both placed went to another node" in lines
+    assert any(
+        line.startswith("the first decision that differs, at 10 s with seed 0: default/b: ")
+        for line in lines
+    )
     assert lines[-1] == "packed, seed 1: 70 s of virtual time; nothing more could happen"
 
 

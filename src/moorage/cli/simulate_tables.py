@@ -4,7 +4,13 @@ from collections.abc import Sequence
 
 from moorage.cli.output import counted, paragraph, print_line, print_table, terminal_width
 from moorage.model.meta import Json
-from moorage.scenarios.quality.titles import MeasureRow, figure, rows_of
+from moorage.scenarios.quality.titles import (
+    MeasureRow,
+    figure,
+    parting_scores,
+    parting_sentences,
+    rows_of,
+)
 
 
 def print_result(result: Json) -> None:
@@ -19,6 +25,11 @@ def print_result(result: Json) -> None:
     for comparison in result["comparisons"]:
         print()
         _print_comparison(comparison, rows)
+        for sentence in parting_sentences(comparison):
+            _print_wrapped(sentence)
+        titles, scores = parting_scores(comparison)
+        if scores:
+            print_table(titles, scores, right=" " + "r" * len(titles))
     print()
     for scheduler in schedulers:
         for run in scheduler["runs"]:
@@ -44,5 +55,9 @@ def _print_comparison(comparison: Json, rows: Sequence[MeasureRow]) -> None:
     ]
     if same:
         text = f"no difference seen in {counted(len(same), 'measure')}: {'; '.join(same)}"
-        for line in paragraph(text, terminal_width() or 120, hang="  "):
-            print_line(line)
+        _print_wrapped(text)
+
+
+def _print_wrapped(text: str) -> None:
+    for line in paragraph(text, terminal_width() or 120, hang="  "):
+        print_line(line)

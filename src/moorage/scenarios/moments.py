@@ -3,14 +3,12 @@
 A run is the same each time, so nothing has to be kept of it.
 """
 
-import msgspec
-
 from moorage.errors import InputError
 from moorage.explain.pods import explain_pod
 from moorage.explain.report import PodExplanation
 from moorage.model.pod import Pod
-from moorage.scenarios.runs import play
-from moorage.scenarios.scenario import ScenarioScheduler, Stop
+from moorage.scenarios.runs import play_until
+from moorage.scenarios.scenario import ScenarioScheduler
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.simulation import Simulation
 
@@ -28,8 +26,7 @@ def explain_at(
     if file.seconds(at, "") > file.seconds(file.scenario.stop.after, "stop.after"):
         raise InputError(f"--explain: {at} is after the end, {file.scenario.stop.after}")
     runs: list[Simulation] = []
-    file.scenario = msgspec.structs.replace(file.scenario, stop=Stop(after=at))
-    play(file, scheduler, seed, runs.append)
+    play_until(file, scheduler, seed, at, runs.append)
     return _explained(runs[0], pod, at)
 
 

@@ -9,7 +9,13 @@ from pathlib import Path
 from moorage.controllers.objects import Json
 from moorage.errors import InputError
 from moorage.http.explain_page import chart_library
-from moorage.scenarios.quality.titles import MeasureRow, figure, rows_of
+from moorage.scenarios.quality.titles import (
+    MeasureRow,
+    figure,
+    parting_scores,
+    parting_sentences,
+    rows_of,
+)
 from moorage.version import __version__
 
 _MOST_GROUPS = 30
@@ -82,6 +88,10 @@ def _tables(result: Json, rows: Sequence[MeasureRow]) -> Iterable[str]:
         ]
         title = f"{comparison['name']} less {comparison['with']}, seed by seed"
         yield _table(title, ["", "difference", ""], cells)
+        yield "".join(f"<p>{escape(one)}</p>" for one in parting_sentences(comparison))
+        titles, scores = parting_scores(comparison)
+        if scores:
+            yield _table("Scores of the first decision that differs", titles, scores)
     for kind, title in (
         ("namespaces", "Namespaces"),
         ("priorityClasses", "Priority classes"),

@@ -2,10 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from random import Random
+
+import msgspec
 
 from moorage.config import KubeSchedulerConfiguration, default_config, load_config
 from moorage.controllers.kubelet import KubeletOptions
@@ -13,6 +16,12 @@ from moorage.controllers.objects import Json, is_finished
 from moorage.errors import InputError
 from moorage.scenarios.autoscaler import Autoscaler, ScalingRule
 from moorage.scenarios.comparison import comparisons
+from moorage.scenarios.divergence import (
+    Placements,
+    counted_differences,
+    explained_parting,
+    parting,
+)
 from moorage.scenarios.events import NodeEvents
 from moorage.scenarios.generators import generated
 from moorage.scenarios.measures import Measures
@@ -30,6 +39,9 @@ from moorage.simulator.world import full_registry
 API_VERSION = "moorage.io/simulation-v1"
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "Node")
 
+_A_MOMENT = 0.001
+"""Seconds that are lost in writing a time down."""
+
 Watch = Callable[[Simulation], None]
 """Is given a run before anything has happened in it."""
 RunWatch = Callable[[str, int, Simulation], None]
@@ -45,18 +57,58 @@ def run_scenario(
     """
     repetitions = file.scenario.repetitions
     schedulers = []
+    placements: dict[tuple[str, int], Placements] = {}
+
+    def follow(name: str, seed: int, run: Simulation) -> None:
+        placements[name, seed] = Placements(run)
+        watch(name, seed, run)
+
     for scheduler in file.scenario.schedulers:
         runs = []
         for seed in range(repetitions.seed, repetitions.seed + repetitions.count):
-            run = play(file, scheduler, seed, partial(watch, scheduler.name, seed), label)
+            run = play(file, scheduler, seed, partial(follow, scheduler.name, seed), label)
             runs.append({"seed": seed, **run})
         schedulers.append({"name": scheduler.name, "summary": summary(runs), "runs": runs})
     return {
         "apiVersion": API_VERSION,
         "kind": "SimulationResult",
         "schedulers": schedulers,
-        "comparisons": comparisons(schedulers),
+        "comparisons": [
+            {**comparison, "decisions": _decisions(file, number, placements)}
+            for number, comparison in enumerate(comparisons(schedulers), 1)
+        ],
     }
+
+
+def _decisions(
+    file: ScenarioFile, number: int, placements: Mapping[tuple[str, int], Placements]
+) -> Json:
+    """How the decisions of a scheduler differ from those of the first."""
+    pair = file.scenario.schedulers[0], file.scenario.schedulers[number]
+    names = (pair[0].name, pair[1].name)
+    seeds, first = [], None
+    for name, seed in placements:
+        if name != names[0]:
+            continue
+        made = placements[names[0], seed].made, placements[names[1], seed].made
+        where = parting(*made)
+        seeds.append({"seed": seed, **counted_differences(*made)})
+        if where is not None and first is None:
+
+            def replay(which: int, at: float, watch: Watch, seed: int = seed) -> None:
+                play_until(file, pair[which], seed, f"{at + _A_MOMENT:.6f}s", watch)
+
+            first = {"seed": seed, **explained_parting(names, where, replay)}
+    return {"seeds": seeds, "first": first}
+
+
+def play_until(
+    file: ScenarioFile, scheduler: ScenarioScheduler, seed: int, at: str, watch: Watch
+) -> Json:
+    """A run that ends at a time (a duration), if nothing ends it before."""
+    shorter = copy(file)
+    shorter.scenario = msgspec.structs.replace(file.scenario, stop=Stop(after=at))
+    return play(shorter, scheduler, seed, watch)
 
 
 def play(

@@ -68,3 +68,40 @@ def figure(value: Json | None, row: MeasureRow) -> str:
         return "-"
     text = f"{row.unit * value['mean']:,.2f}"
     return f"{text} ± {row.unit * value['plusMinus']:,.2f}" if value["plusMinus"] else text
+
+
+def parting_sentences(comparison: Json) -> Sequence[str]:
+    """How many pods went elsewhere, where the two schedulers part, and who made the difference."""
+    decisions, first = comparison["decisions"], comparison["decisions"]["first"]
+    both = sum(one["placedByBoth"] for one in decisions["seeds"])
+    elsewhere = sum(one["elsewhere"] for one in decisions["seeds"])
+    counts = f"{elsewhere:,} of {both:,} pods that both placed went to another node"
+    if first is None:
+        return (f"{counts}; no decision differs",)
+    where = ", ".join(
+        f"{name} takes {node}" if node else f"{name} takes none"
+        for name, node in first["nodes"].items()
+    )
+    plugin = first["plugin"]
+    cause = f"; {plugin} makes the difference" if plugin else ""
+    at = f"at {first['seconds']:,.0f} s with seed {first['seed']}"
+    return counts, f"the first decision that differs, {at}: {first['pod']}: {where}{cause}"
+
+
+def parting_scores(comparison: Json) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The scores of the nodes in question, by plugin: a header and rows; both may be empty."""
+    first = comparison["decisions"]["first"]
+    if first is None:
+        return (), ()
+    columns = [
+        (f"{name}: {node}", parts)
+        for name, nodes in first["scores"].items()
+        for node, parts in nodes.items()
+    ]
+    plugins = dict.fromkeys(plugin for _, parts in columns for plugin in parts)
+    rows = [
+        [plugin, *(str(parts.get(plugin, "-")) for _, parts in columns)]
+        for plugin in plugins
+        if len({parts.get(plugin) for _, parts in columns}) > 1
+    ]
+    return ["", *(title for title, _ in columns)], rows
