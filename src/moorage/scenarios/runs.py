@@ -27,6 +27,7 @@ from moorage.scenarios.generators import generated
 from moorage.scenarios.measures import Measures
 from moorage.scenarios.node_groups import GroupLimits, ScalingGroup, grouped_node
 from moorage.scenarios.prices import Prices
+from moorage.scenarios.quality.compaction import fewest_nodes
 from moorage.scenarios.scenario import ScenarioScheduler, Stop
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.simulation import Simulation
@@ -142,7 +143,7 @@ def play(
     ended = run.play(file.seconds(scenario.stop.after, "stop.after"))
     if run.faults:
         raise InputError(f"a plugin fails: {run.faults[0].message}")
-    found = {**measures.result(ended), **prices.result()}
+    found = {**measures.result(ended), **prices.result(), "fewestNodes": fewest_nodes(run)}
     run.close()
     return found
 

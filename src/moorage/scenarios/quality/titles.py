@@ -29,6 +29,7 @@ _ROWS = (
     MeasureRow("makespan, s", "makespanSeconds"),
     MeasureRow("fairness", "fairness"),
     MeasureRow("nodes, mean", "nodes.mean"),
+    MeasureRow("fewest nodes in the end", "fewestNodes"),
     MeasureRow("cost", "cost"),
 )
 _BY_RESOURCE = (
