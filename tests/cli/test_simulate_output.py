@@ -225,11 +225,14 @@ def test_progress_has_virtual_and_real_time() -> None:
     shown = Terminal()
     progress = RunProgress(shown, lambda: next(real))
     progress.watch("spread", 7, run)
-    run.on_moment()
+    namespaces = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in "abc"
+    ]
+    run.come(namespaces[0])
     assert shown.getvalue() == ""
     run.clock.advance(7500)
-    run.on_moment()
-    run.on_moment()
+    run.come(namespaces[1])
+    run.come(namespaces[2])
     assert shown.getvalue() == "\r\033[Kspread, seed 7: 2 h 5 min of virtual time in 9 s"
     progress.clear()
     assert shown.getvalue().endswith("9 s\r\033[K")

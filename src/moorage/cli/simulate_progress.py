@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from moorage.cli.output import say
+from moorage.model.meta import Json
 from moorage.printable import printable
 from moorage.scenarios.simulation import Simulation
 
@@ -33,14 +34,15 @@ class RunProgress:
         began = self._clock()
         due = began + self._every
 
-        def moment() -> None:
+        def changed(before: Json | None, after: Json | None) -> None:
+            del before, after
             nonlocal due
             now = self._clock()
             if now >= due:
                 due = now + self._every
                 self._tell(f"{name}: {_long(run.elapsed)} of virtual time in {now - began:.0f} s")
 
-        run.on_moment = moment
+        run.api.followers.append(changed)
 
     def clear(self) -> None:
         """Take away the line that is rewritten."""
