@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from moorage.controllers.objects import Json
-from moorage.scenarios.divergence import Parting, Placement, counted_differences, parting
+from moorage.scenarios.divergence import Parting, PlacedPod, counted_differences, parting
 from moorage.scenarios.runs import run_scenario
 from moorage.scenarios.scenario_file import ScenarioFile
 
-A1, B1, B2 = Placement(1, "x/a", "n1"), Placement(2, "x/b", "n1"), Placement(2, "x/b", "n2")
-C3 = Placement(3, "x/c", "n3")
+A1, B1, B2 = PlacedPod(1, "x/a", "n1"), PlacedPod(2, "x/b", "n1"), PlacedPod(2, "x/b", "n2")
+C3 = PlacedPod(3, "x/c", "n3")
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ C3 = Placement(3, "x/c", "n3")
     ],
 )
 def test_runs_part_at_the_first_decision_that_differs(
-    one: list[Placement], other: list[Placement], found: Parting | None
+    one: list[PlacedPod], other: list[PlacedPod], found: Parting | None
 ) -> None:
     assert parting(one, other) == found
 

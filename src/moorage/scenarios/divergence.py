@@ -15,7 +15,7 @@ from moorage.scenarios.quality.statistics import short
 from moorage.scenarios.simulation import Simulation
 
 
-class Placement(NamedTuple):
+class PlacedPod(NamedTuple):
     """A pod got a node."""
 
     seconds: float
@@ -23,12 +23,12 @@ class Placement(NamedTuple):
     node: str
 
 
-class Placements:
+class PlacedPods:
     """Follows a run, and keeps what was placed where, in that order."""
 
     def __init__(self, run: Simulation) -> None:
         self._run = run
-        self.made: list[Placement] = []
+        self.made: list[PlacedPod] = []
         run.api.followers.append(self._changed)
 
     def _changed(self, before: Json | None, after: Json | None) -> None:
@@ -36,7 +36,7 @@ class Placements:
             return
         if before is None or not spec(before).get("nodeName"):
             key = f"{meta(after)['namespace']}/{meta(after)['name']}"
-            self.made.append(Placement(self._run.elapsed, key, spec(after)["nodeName"]))
+            self.made.append(PlacedPod(self._run.elapsed, key, spec(after)["nodeName"]))
 
 
 class Parting(NamedTuple):
@@ -47,7 +47,7 @@ class Parting(NamedTuple):
     nodes: tuple[str | None, str | None]
 
 
-def parting(one: Sequence[Placement], other: Sequence[Placement]) -> Parting | None:
+def parting(one: Sequence[PlacedPod], other: Sequence[PlacedPod]) -> Parting | None:
     """Where two runs part, if they do."""
     for a, b in zip(one, other, strict=False):
         if a == b:
@@ -61,12 +61,12 @@ def parting(one: Sequence[Placement], other: Sequence[Placement]) -> Parting | N
     return None
 
 
-def _alone(made: Placement, *, first: bool) -> Parting:
+def _alone(made: PlacedPod, *, first: bool) -> Parting:
     nodes = (made.node, None) if first else (None, made.node)
     return Parting(made.seconds, made.pod, nodes)
 
 
-def counted_differences(one: Sequence[Placement], other: Sequence[Placement]) -> Json:
+def counted_differences(one: Sequence[PlacedPod], other: Sequence[PlacedPod]) -> Json:
     """How many pods of the same name got another node."""
     nodes = {made.pod: made.node for made in one}
     both = [made for made in other if made.pod in nodes]

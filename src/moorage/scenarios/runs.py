@@ -17,7 +17,7 @@ from moorage.errors import InputError
 from moorage.scenarios.autoscaler import Autoscaler, ScalingRule
 from moorage.scenarios.comparison import comparisons
 from moorage.scenarios.divergence import (
-    Placements,
+    PlacedPods,
     counted_differences,
     explained_parting,
     parting,
@@ -58,10 +58,10 @@ def run_scenario(
     """
     repetitions = file.scenario.repetitions
     schedulers = []
-    placements: dict[tuple[str, int], Placements] = {}
+    placements: dict[tuple[str, int], PlacedPods] = {}
 
     def follow(name: str, seed: int, run: Simulation) -> None:
-        placements[name, seed] = Placements(run)
+        placements[name, seed] = PlacedPods(run)
         watch(name, seed, run)
 
     for scheduler in file.scenario.schedulers:
@@ -82,7 +82,7 @@ def run_scenario(
 
 
 def _decisions(
-    file: ScenarioFile, number: int, placements: Mapping[tuple[str, int], Placements]
+    file: ScenarioFile, number: int, placements: Mapping[tuple[str, int], PlacedPods]
 ) -> Json:
     """How the decisions of a scheduler differ from those of the first."""
     pair = file.scenario.schedulers[0], file.scenario.schedulers[number]
