@@ -56,6 +56,10 @@ def read(folder: Path, text: str) -> ScenarioFile:
             ":5: stop.after: expected a duration such as 90s or 1h30m, got 'soon'",
         ),
         (
+            HEAD + "featureGates:\n  Harbour: true\n",
+            ":5: featureGates: unrecognized feature gate: Harbour",
+        ),
+        (
             HEAD + "arrivals:\n- at: 1m\n",
             ":5: arrivals[0]: expected one of manifests, generate and trace",
         ),

@@ -1,6 +1,7 @@
 """Scenarios played in virtual time: the scheduler with controllers and kubelets."""
 
 import json
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -161,16 +162,16 @@ kind: KubeSchedulerConfiguration
 profiles:
 - plugins: {multiPoint: {enabled: [{name: BestFit}]}}
 """
-    run = simulation(config)
-    run.api.create(node("a", **{GPU_COUNT: "2"}))
-    for name in ("one", "two", "three"):
-        body = pod(name, cpu="100m", lasts="60s")
-        meta(body)["annotations"] |= {GPU_COUNT: "1", GPU_MILLI: "600"}
-        run.api.create(body)
-    run.play(10)
-    assert devices_in(run.api.cluster.all("Pod"), GPU_INDEX) == {"one": "0", "two": "1"}
-    run.play(300)
-    assert set(devices_in(run.api.cluster.all("Pod"), GPU_INDEX)) == {"one", "two", "three"}
+    with closing(simulation(config)) as run:
+        run.api.create(node("a", **{GPU_COUNT: "2"}))
+        for name in ("one", "two", "three"):
+            body = pod(name, cpu="100m", lasts="60s")
+            meta(body)["annotations"] |= {GPU_COUNT: "1", GPU_MILLI: "600"}
+            run.api.create(body)
+        run.play(10)
+        assert devices_in(run.api.cluster.all("Pod"), GPU_INDEX) == {"one": "0", "two": "1"}
+        run.play(300)
+        assert set(devices_in(run.api.cluster.all("Pod"), GPU_INDEX)) == {"one", "two", "three"}
 
 
 def test_a_run_ends_when_its_time_is_over() -> None:

@@ -43,7 +43,7 @@ def assemble_scheduler(
     state = ClusterState()
     pods = state.listers.of(Pod)
     nominated = NominatedPods(lambda pod: pods.get(pod.name, pod.namespace))
-    cycle = Cycle(state, clock, nominated=nominated, extenders=extenders)
+    cycle = Cycle(state, clock, nominated=nominated, extenders=extenders, random=random)
     handle = with_devices(
         Handle(
             state.listers,

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from moorage.config import KubeSchedulerConfiguration, default_config, load_conf
 from moorage.controllers.kubelet import KubeletOptions
 from moorage.controllers.objects import Json, is_finished
 from moorage.errors import InputError
+from moorage.model.custom import Definitions
 from moorage.scenarios.autoscaler import Autoscaler, ScalingRule
 from moorage.scenarios.comparison import comparisons
 from moorage.scenarios.divergence import (
@@ -129,23 +131,30 @@ def play(
         seed=seed,
     )
     config, registry = configuration(file, scheduler), full_registry()
-    run = Simulation(config, registry, kubelets=kubelets, seed=seed)
-    measures, prices = Measures(run, label), Prices(run)
-    watch(run)
-    for body in (*_nodes(file), *_documents(file, scenario.cluster.manifests)):
-        run.come(body)
-    groups = _groups(file, run, prices)
-    if groups:
-        Autoscaler(run, config, registry, groups, _rule(file))
-    last = _plan_arrivals(file, run, seed)
-    run.why_stop = partial(_why_stop, run, scenario.stop, last)
-    NodeEvents(run, file, groups, seed).plan()
-    ended = run.play(file.seconds(scenario.stop.after, "stop.after"))
-    if run.faults:
-        raise InputError(f"a plugin fails: {run.faults[0].message}")
-    found = {**measures.result(ended), **prices.result(), "fewestNodes": fewest_nodes(run)}
-    run.close()
-    return found
+    there = [*_nodes(file), *_documents(file, scenario.cluster.manifests)]
+    run = Simulation(
+        config,
+        registry,
+        gates=file.gates,
+        kubelets=kubelets,
+        definitions=Definitions(there),
+        seed=seed,
+    )
+    with closing(run):
+        measures, prices = Measures(run, label), Prices(run)
+        watch(run)
+        for body in there:
+            run.come(body)
+        groups = _groups(file, run, prices)
+        if groups:
+            Autoscaler(run, config, registry, groups, _rule(file))
+        last = _plan_arrivals(file, run, seed)
+        run.why_stop = partial(_why_stop, run, scenario.stop, last)
+        NodeEvents(run, file, groups, seed).plan()
+        ended = run.play(file.seconds(scenario.stop.after, "stop.after"))
+        if run.faults:
+            raise InputError(f"a plugin fails: {run.faults[0].message}")
+        return {**measures.result(ended), **prices.result(), "fewestNodes": fewest_nodes(run)}
 
 
 def _plan_arrivals(file: ScenarioFile, run: Simulation, seed: int) -> float:
@@ -202,19 +211,17 @@ def _why_stop(run: Simulation, stop: Stop, last: float) -> str:
 def configuration(file: ScenarioFile, scheduler: ScenarioScheduler) -> KubeSchedulerConfiguration:
     """The configuration of a scheduler: in the scenario, in a file, or the defaults."""
     if not scheduler.config:
-        return default_config()
+        return default_config(file.gates)
     if isinstance(scheduler.config, dict):
         path = f"{file.path}: scheduler {scheduler.name}"
-        config = load_config(json.dumps(scheduler.config), path)
+        config = load_config(json.dumps(scheduler.config), path, file.gates)
     else:
         path = file.file(scheduler.config)
         try:
             text = Path(path).read_bytes()
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
-        config = load_config(text, path)
-    if config.extenders:
-        raise InputError(f"{path}: extenders: expected none, there is nobody to ask")
+        config = load_config(text, path, file.gates)
     return config
 
 

@@ -212,6 +212,8 @@ class Scenario(_Part, frozen=True):
     events: tuple[ScenarioEvent, ...] = ()
     schedulers: tuple[ScenarioScheduler, ...] = (ScenarioScheduler(name="default"),)
     autoscaler: AutoscalerRule = AutoscalerRule()
+    feature_gates: dict[str, bool] = {}
+    """Of the schedulers, as with `--feature-gates`."""
     kubelets: KubeletTimes = KubeletTimes()
     repetitions: Repetitions = Repetitions()
     stop: Stop = Stop()

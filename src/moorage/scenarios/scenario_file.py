@@ -7,7 +7,8 @@ from typing import Any
 
 from moorage.apiserver.errors import ApiStatusError
 from moorage.apiserver.selection import parse_labels
-from moorage.errors import InputError
+from moorage.config import FeatureGates
+from moorage.errors import ConfigError, InputError
 from moorage.model.quantity import parse_milli
 from moorage.scenarios.scenario import (
     IN_SHARES,
@@ -32,6 +33,10 @@ class ScenarioFile(YamlFile[Scenario]):
         """Read it, or take its plain values; `InputError` says what is wrong, and where."""
         super().__init__(path, Scenario, plain)
         self.scenario = self.document
+        try:
+            self.gates = FeatureGates(self.scenario.feature_gates)
+        except ConfigError as error:
+            self.refuse("featureGates", str(error))
         self._check()
 
     def _check(self) -> None:

@@ -5,27 +5,47 @@ that was planned, something that somebody waits for, a back-off that ends. What 
 the input and the seed alone. The scheduler, the controllers and the kubelets are the live ones.
 """
 
+import asyncio
 import heapq
+import logging
 import math
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
 from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates, KubeSchedulerConfiguration
+from moorage.config.pod_level import pod_level_adjustment
 from moorage.controllers.cluster import Key, key_of
 from moorage.controllers.kubelet import KubeletOptions, Kubelets
 from moorage.controllers.machine import UNREADABLE, StateMachine
 from moorage.controllers.objects import Json, is_finished, is_going, meta, spec
 from moorage.controllers.triggers import WORKLOADS
-from moorage.errors import ApiError, InputError, reason_of
+from moorage.engine.actions import Binding, Eviction, Failure
+from moorage.engine.group_attempt import GroupConditionUpdate
+from moorage.errors import ApiError, InputError, MoorageError, reason_of
+from moorage.framework.api_access import Work
+from moorage.framework.binding import after_binding, bind_pod, prepare, takes_time
+from moorage.framework.guard import FAULTS
+from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
+from moorage.framework.status import Code, Status
+from moorage.kube.extender_messages import keep_source
+from moorage.kube.http_extender import HttpExtender, http_extenders, needs_source
+from moorage.kube.pod_status import disruption_target, group_status, nominated, scheduling_failed
+from moorage.model.custom import Definitions
 from moorage.model.decode import KINDS, decode_json
 from moorage.model.defaulting import Classes, with_defaults
 from moorage.model.meta import ApiObject
 from moorage.model.pod import Pod
 from moorage.model.workloads import PriorityClass
+from moorage.plugins.default_binder import DefaultBinder
+from moorage.scenarios.binding_cycles import BindingCycles
+from moorage.scenarios.json_access import JsonClient, JsonPort, pod_key
 from moorage.scenarios.json_api import JsonApi
 from moorage.simulator.virtual import VirtualCluster
+
+log = logging.getLogger(__name__)
 
 START = 1_800_000_000.0
 _LEAST_STEP = 0.1
@@ -48,14 +68,23 @@ class Simulation(VirtualCluster):
         *,
         gates: FeatureGates = DEFAULT_FEATURE_GATES,
         kubelets: KubeletOptions,
+        definitions: Definitions | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(config, registry, gates=gates, start=START, seed=seed)
-        self.api = JsonApi(self.now)
+        extenders = http_extenders(config)
+        super().__init__(config, registry, gates=gates, extenders=extenders, start=START, seed=seed)
+        self.api = JsonApi(self.now, definitions)
         self.api.followers.append(self._changed)
         self.why_stop: Callable[[], str] = lambda: ""
         """Asked after every moment: why to end here; empty: go on."""
         self.preempted: list[str] = []
+        self._cycles = BindingCycles(self.now)
+        self._preparing: dict[str, asyncio.Task[None]] = {}
+        self.port = JsonPort(self.api, self, self._cycles.sleep)
+        self.handle.api.client = JsonClient(self.api)
+        self._adjust = pod_level_adjustment(gates)
+        self._needs_source = needs_source(extenders)
+        self._nominates = gates.enabled("NominatedNodeNameForExpectation")
         self._machines: tuple[StateMachine, ...] = (WORKLOADS, Kubelets(kubelets).machine)
         self._waiting: dict[tuple[int, Key], None] = {}
         self._wakeups: dict[tuple[int, Key], float] = {}
@@ -107,7 +136,7 @@ class Simulation(VirtualCluster):
             if why := self.why_stop():
                 return why
             due = self._next()
-            if not self._planned and not self._wakeups:
+            if not self._planned and not self._wakeups and not self._preparing:
                 wakeup = self.engine.next_wakeup()
                 if wakeup is None or wakeup > last_news + _QUIET_SECONDS:
                     return "nothing more could happen"
@@ -123,6 +152,9 @@ class Simulation(VirtualCluster):
         wakeup = self.engine.next_wakeup()
         if wakeup is not None:
             moments.append(max(wakeup, self.now() + _LEAST_STEP))
+        wakeup = self._cycles.next_wakeup()
+        if wakeup is not None:
+            moments.append(wakeup)
         return min(moments, default=math.inf)
 
     def _play_moment(self) -> bool:
@@ -136,6 +168,7 @@ class Simulation(VirtualCluster):
             if self._wakeups.get((number, key)) == due:
                 del self._wakeups[number, key]
                 self._waiting[number, key] = None
+        news = self._cycles.wake() or news
         self.run()
         while self._waiting:
             while self._waiting:
@@ -197,26 +230,114 @@ class Simulation(VirtualCluster):
         """The object as the scheduler has it, which would read it as JSON."""
         found = decode_json(struct, msgspec.json.encode(obj), str(key_of(obj)))
         classes = Classes.among(tuple(self.handle.listers.of(PriorityClass)))
-        return with_defaults(found, classes)
+        complete = with_defaults(found, classes)
+        if self._adjust is not None and isinstance(complete, Pod):
+            complete = self._adjust(complete)
+        if self._needs_source is not None and self._needs_source(complete):
+            keep_source(complete, msgspec.json.encode(obj))
+        return complete
 
     # ---- what the scheduler does ----
 
-    def placed(self, pod: Pod, node_name: str) -> None:
-        """Write the node into the pod, and what plugins noted on it."""
-        seen = self.handle.listers.of(Pod).get(pod.name, pod.namespace) or pod
-        changes: Json = {"spec": {"nodeName": node_name}}
-        if seen.metadata.annotations:
-            changes["metadata"] = {"annotations": dict(seen.metadata.annotations)}
-        self.api.patch(_key(pod), changes)
+    def bind(self, binding: Binding) -> None:
+        """Take a pod through the binding cycle, which may take virtual time."""
+        pod, profile = binding.pod, binding.profile
+        prepared = not takes_time(profile, pod, binding.node_name)
+        if prepared and not binding.extenders and not profile.post_bind and _is_plain(profile):
+            try:
+                self.api.bind(pod_key(pod), pod.uid, binding.node_name)
+            except ApiError as error:
+                self.engine.binding_failed(binding, Status(Code.ERROR, (str(error),)))
+            else:
+                self.bound(binding)
+                self.handle.cycle_states.end(pod)
+            return
+        if not prepared:
+            self.expect(binding)
+        task = self._cycles.start(self._bind_pod(binding))
+        if not task.done():
+            self._preparing[pod.uid] = task
+            task.add_done_callback(lambda _: self._preparing.pop(pod.uid, None))
 
-    def nominate(self, pod: Pod, node_name: str) -> None:
-        """Write where a pod waits for others to leave."""
-        self.api.patch(_key(pod), {"status": {"nominatedNodeName": node_name or None}})
+    async def _bind_pod(self, binding: Binding) -> None:
+        pod, node_name, profile = binding.pod, binding.node_name, binding.profile
+        point = "PreBind"
+        try:
+            status = await prepare(profile, pod, node_name, self.port)
+            if status is None:
+                point = "Bind"
+                status = await bind_pod(profile, pod, node_name, self.port, binding.extenders)
+                if status is None and not spec(self.api.get(pod_key(pod))).get("nodeName"):
+                    # An extender that binds knows another cluster's API server, if any.
+                    await self.port.bind(pod, node_name)
+        except MoorageError as error:
+            status = Status(Code.ERROR, (str(error),))
+        except asyncio.CancelledError:
+            status = Status(Code.ERROR, ("preempted by DefaultPreemption",))
+        if status is not None:
+            self.engine.binding_failed(binding, status, point)
+            return
+        self.bound(binding)
+        await after_binding(profile, pod, node_name)
+        self.handle.cycle_states.end(pod)
 
-    def take_away(self, victim: Pod) -> None:
-        """Delete a pod that has to make room."""
+    def run_later(self) -> None:
+        """Do what plugins left for later."""
+        later = self.handle.api.later
+        while later:
+            self._cycles.start(_carefully(later.popleft()))
+
+    def expect(self, binding: Binding) -> None:
+        """Write where a pod is going to be."""
+        if self._nominates and binding.pod.status.nominated_node_name != binding.node_name:
+            self._write_status(binding.pod, nominated(binding.node_name))
+
+    def failed(self, failure: Failure) -> None:
+        """Write why a pod has no node, and where it waits for others to leave."""
+        if failure.reason == "SchedulerError":
+            for extender in self.engine.cycle.extenders:
+                if f'Post "{extender.name}' in failure.message:
+                    raise InputError(f"extenders: no answer: {failure.message}")
+        status = scheduling_failed(failure, self.now())
+        if status is not None:
+            self._write_status(failure.pod, status)
+
+    def group_tried(self, update: GroupConditionUpdate) -> None:
+        """Write what became of a pod group."""
+        group = update.group
+        key = Key("PodGroup", group.namespace, group.name)
+        with suppress(ApiError):
+            self.api.patch_status(key, group_status(update, self.now()), group.metadata.uid)
+
+    def turn_away(self, victim: Pod) -> bool:
+        """Stop a victim that is not bound yet; False if it is too late for that."""
+        task = self._preparing.get(victim.uid)
+        if task is None:
+            return super().turn_away(victim)
+        self._cycles.cancel(task)
+        return True
+
+    def take_away(self, victim: Pod, eviction: Eviction) -> None:
+        """Mark and delete a pod that has to make room."""
         self.preempted.append(victim.key)
-        self.api.delete(_key(victim))
+        current = self.handle.listers.of(Pod).get(victim.name, victim.namespace) or victim
+        status = disruption_target(current, eviction.scheduler_name, eviction.what, self.now())
+        if status is not None:
+            self._write_status(victim, status)
+        self.api.delete(pod_key(victim))
+
+    def _write_status(self, pod: Pod, status: Json) -> None:
+        """Write it, unless the pod is gone or is another one by now."""
+        with suppress(ApiError):
+            self.api.patch_status(pod_key(pod), status, pod.uid)
+
+    def close(self) -> None:
+        """End what goes on."""
+        self._cycles.close()
+        for extender in self.engine.cycle.extenders:
+            if isinstance(extender, HttpExtender):
+                extender.close()
+        super().close()
 
     # ---- what people and machines do to nodes ----
 
@@ -251,5 +372,13 @@ class Simulation(VirtualCluster):
         self.api.patch(key, {"spec": {"taints": [*rest, taint] if on else rest}})
 
 
-def _key(pod: Pod) -> Key:
-    return Key("Pod", pod.namespace, pod.name)
+def _is_plain(profile: Profile) -> bool:
+    """Does nobody but the default plugin bind pods?"""
+    return all(isinstance(plugin, DefaultBinder) for plugin in profile.bind)
+
+
+async def _carefully(work: Work) -> None:
+    try:
+        await work
+    except FAULTS:
+        log.exception("what a plugin left for later failed: %s", work)

@@ -15,11 +15,13 @@ from moorage.config import DEFAULT_FEATURE_GATES, FeatureGates, KubeSchedulerCon
 from moorage.engine.actions import Binding, Eviction, Failure
 from moorage.engine.assembly import assemble_scheduler
 from moorage.engine.clock import VirtualClock
+from moorage.engine.group_attempt import GroupConditionUpdate
 from moorage.errors import MoorageError
 from moorage.framework.extenders import Extender
 from moorage.framework.faults import PluginFault
 from moorage.framework.guard import has_work
 from moorage.framework.pacing import Pacing
+from moorage.framework.plugin import ApiPort
 from moorage.framework.registry import Registry
 from moorage.framework.status import Code, Status
 from moorage.model.custom import CustomObject, kind_of
@@ -68,6 +70,8 @@ class VirtualCluster:
         self.evicted: list[Pod] = []
         self._settled: list[tuple[Binding, Status | None]] = []
         self._binding = OfflineBinding(self)
+        self.port: ApiPort = SimulatedPort(self)
+        """What binding plugins may do."""
         api = self.handle.api
         api.client = SimulatedClient(self)
         api.write_event = self._write_event
@@ -146,7 +150,7 @@ class VirtualCluster:
         outbox, did = self.engine.outbox, self._flush()
         while outbox or self._settled or self.handle.api.later:
             did = True
-            self._binding.run_later()
+            self.run_later()
             while self._settled:
                 self._go_on(*self._settled.pop(0))
             while outbox:
@@ -157,18 +161,21 @@ class VirtualCluster:
                         self._failed(failure)
                     case Eviction() as eviction:
                         self._evict(eviction)
+                    case GroupConditionUpdate() as update:
+                        self.group_tried(update)
         return did
 
     def _flush(self) -> bool:
         busy = [plugin for plugin in self.engine.deferring.values() if has_work(plugin)]
         for plugin in busy:
-            self.handle.api.run_later(plugin.flush(SimulatedPort(self)))
+            self.handle.api.run_later(plugin.flush(self.port))
         return bool(busy)
 
     def _bind(self, binding: Binding) -> None:
         if binding.waiting is None:
             self._go_on(binding, None)
         else:
+            self.expect(binding)
             binding.waiting.when_settled(lambda outcome: self._settled.append((binding, outcome)))
 
     def _go_on(self, binding: Binding, refusal: Status | None) -> None:
@@ -176,6 +183,10 @@ class VirtualCluster:
             self.engine.binding_failed(binding, refusal, "Permit")
             return
         self.engine.permitted(binding)
+        self.bind(binding)
+
+    def bind(self, binding: Binding) -> None:
+        """Take a pod that nobody holds back through the binding cycle."""
         try:
             refusal = self._binding.bind(binding.profile, binding.pod, binding.node_name)
         except MoorageError as error:
@@ -183,12 +194,20 @@ class VirtualCluster:
         if refusal is not None:
             self.engine.binding_failed(binding, refusal)
             return
-        self.engine.bound(binding)
+        self.bound(binding)
         self.handle.cycle_states.end(binding.pod)
+
+    def bound(self, binding: Binding) -> None:
+        """A pod is on its node."""
+        self.engine.bound(binding)
         self.messages.pop(binding.pod.key, None)
 
     def _failed(self, failure: Failure) -> None:
         self.messages[failure.pod.key] = failure.message
+        self.failed(failure)
+
+    def failed(self, failure: Failure) -> None:
+        """An attempt failed: what is written of it into the pod."""
         current = self._pod(failure.pod)
         node_name = failure.nominated_node
         if current is not None and node_name not in (None, current.status.nominated_node_name):
@@ -198,11 +217,19 @@ class VirtualCluster:
         # The deletions wake the preemptor, which must be let in by then.
         self.engine.preemption_done(eviction.cause)
         for victim in eviction.victims:
-            waiting = self.handle.waiting.get(victim.uid)
-            if waiting is not None:
-                waiting.reject("DefaultPreemption", "preempted")
-                continue
-            self.take_away(victim)
+            if not self.turn_away(victim):
+                self.take_away(victim, eviction)
+
+    def turn_away(self, victim: Pod) -> bool:
+        """Stop a victim that is not bound yet; False if it is too late for that."""
+        waiting = self.handle.waiting.get(victim.uid)
+        if waiting is not None:
+            waiting.reject("DefaultPreemption", "preempted", Code.ERROR)
+        return waiting is not None
+
+    def run_later(self) -> None:
+        """Do what plugins left for later."""
+        self._binding.run_later()
 
     # What plugins and their client see
 
@@ -259,7 +286,13 @@ class VirtualCluster:
         status = msgspec.structs.replace(pod.status, nominated_node_name=node_name)
         self.put(msgspec.structs.replace(pod, status=status), Pod)
 
-    def take_away(self, victim: Pod) -> None:
+    def expect(self, binding: Binding) -> None:
+        """A pod has a node, but must wait: who wants to know may be told."""
+
+    def group_tried(self, update: GroupConditionUpdate) -> None:
+        """A pod group was tried: what is written of it."""
+
+    def take_away(self, victim: Pod, eviction: Eviction) -> None:
         """A pod has to make room: it is gone at once."""
         self.evicted.append(victim)
         self.remove(victim, Pod)
