@@ -1,6 +1,9 @@
 """Scenarios played in virtual time: the scheduler with controllers and kubelets."""
 
 import json
+import os
+import subprocess
+import sys
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -174,6 +177,19 @@ profiles:
         assert set(devices_in(run.api.cluster.all("Pod"), GPU_INDEX)) == {"one", "two", "three"}
 
 
+def test_a_run_that_cannot_end_says_so() -> None:
+    template = DEPLOYMENT["spec"]["template"]
+    notes = {"annotations": {FINISH_AFTER: "60s"}}
+    ending = {**template, "metadata": {**template["metadata"], **notes}}
+    with closing(simulation()) as run:
+        run.api.create(node("a"))
+        run.api.create({**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "template": ending}})
+        ended = run.play(1e9, patience=50)
+    assert ended.startswith("it would go on for ever: nothing is planned, but ")
+    assert "default/web" in ended
+    assert run.elapsed < 1e6
+
+
 def test_a_run_ends_when_its_time_is_over() -> None:
     run = simulation()
     run.api.create(node("a"))
@@ -251,6 +267,18 @@ def test_a_scenario_gives_the_same_bytes_again_and_each_scheduler_the_same_pods(
     assert spread["summary"]["imbalance.cpu"]["mean"] < packed["summary"]["imbalance.cpu"]["mean"]
     assert spread["runs"][0]["pods"]["pending"] == 0
     assert spread["summary"]["pods.placed"]["plusMinus"] > 0
+
+
+def test_other_processes_give_the_same_bytes(tmp_path: Path) -> None:
+    path = scenario_in(tmp_path, SCENARIO.replace("count: 2", "count: 1")).path
+    command = [sys.executable, "-m", "moorage", "simulate", str(path), "-o", "json"]
+    found = {
+        subprocess.run(
+            command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
 
 
 def test_a_configuration_may_stand_in_the_scenario(tmp_path: Path) -> None:

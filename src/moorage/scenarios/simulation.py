@@ -55,6 +55,9 @@ _QUIET_SECONDS = 900.0
 _MOST_STEPS = 1_000_000
 """Of controllers and kubelets, in one moment."""
 
+_MOST_UNPLANNED, _MOST_PER_POD = 20_000, 20
+"""So many moments may follow the last one that was planned, and so many more for each pod."""
+
 Action = Callable[[], None]
 
 
@@ -91,6 +94,8 @@ class Simulation(VirtualCluster):
         self._due: list[tuple[float, int, int, Key]] = []
         self._planned: list[tuple[float, int, Action]] = []
         self._serial = 0
+        self._latest: Key | None = None
+        """What was looked at last."""
 
     @property
     def elapsed(self) -> float:
@@ -127,10 +132,16 @@ class Simulation(VirtualCluster):
         keys = (Key(kind, place, metadata["name"]) for place in places)
         return next((key for key in keys if self.api.cluster.get(*key) is not None), None)
 
-    def play(self, until: float) -> str:
-        """Go on until nothing more can happen or so many seconds have passed; why it ended."""
-        last_news = self.now()
+    def play(self, until: float, patience: int = _MOST_UNPLANNED) -> str:
+        """Go on until nothing more can happen or so many seconds have passed; why it ended.
+
+        Also if nothing is planned any more, and after so many moments it still goes on.
+        """
+        last_news, unplanned = self.now(), 0
         while True:
+            unplanned = 0 if self._planned else unplanned + 1
+            if unplanned > patience + _MOST_PER_POD * len(self.engine.state.listers.of(Pod)):
+                return f"it would go on for ever: nothing is planned, but {self._latest} changes"
             if self._play_moment():
                 last_news = self.now()
             if why := self.why_stop():
@@ -183,6 +194,7 @@ class Simulation(VirtualCluster):
     def _step(self, number: int, key: Key) -> None:
         """A controller or a kubelet looks at one object."""
         del self._waiting[number, key]
+        self._latest = key
         self._wakeups.pop((number, key), None)
         obj = self.api.cluster.get(*key)
         if obj is None:
