@@ -154,7 +154,11 @@ def play(
         ended = run.play(file.seconds(scenario.stop.after, "stop.after"))
         if run.faults:
             raise InputError(f"a plugin fails: {run.faults[0].message}")
-        return {**measures.result(ended), **prices.result(), "fewestNodes": fewest_nodes(run)}
+        return {
+            **measures.result(ended),
+            **prices.result(),
+            "fewestNodes": fewest_nodes(run, file.gates),
+        }
 
 
 def _plan_arrivals(file: ScenarioFile, run: Simulation, seed: int) -> float:
