@@ -209,6 +209,11 @@ def test_pods_of_openb_come_wait_preempt_and_go(tmp_path: Path) -> None:
             "kind: Pod\n---\n- 5\n",
             ":1: expected an object with kind and metadata.name",
         ),
+        (
+            kwok_changes,
+            "kind: Node\nmetadata: {name: n}\nstatus: 5\n",
+            ":1: status: expected a mapping",
+        ),
         (kwok_changes, "a: [\n", ":2: expected YAML: did not find expected node content"),
         (
             kwok_changes,

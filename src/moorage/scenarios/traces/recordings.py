@@ -97,6 +97,7 @@ def _documents(path: Path) -> Iterator[tuple[str, Json]]:
             named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
             if not isinstance(document, dict) or not (document.get("kind") == _PATCH or named):
                 raise InputError(f"{place}: expected an object with kind and metadata.name")
+            _check_parts(place, document)
             yield place, document
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -118,7 +119,14 @@ def _checked(place: str, document: Json) -> _Patch:
         raise InputError(f"{place}: method: {what}")
     if patch.method == "create" and patch.template is None:
         raise InputError(f"{place}: template: expected the object that is created")
+    _check_parts(f"{place}: template", patch.template or {})
     return patch
+
+
+def _check_parts(place: str, obj: Json) -> None:
+    for part in ("metadata", "spec", "status"):
+        if not isinstance(obj.get(part) or {}, dict):
+            raise InputError(f"{place}: {part}: expected a mapping")
 
 
 _Pod = tuple[str, str]
@@ -229,4 +237,5 @@ def _identity(path: Path, number: int, obj: Json) -> tuple[str, str, str]:
     if not isinstance(metadata, dict) or not (obj.get("kind") and metadata.get("name")):
         what = "expected objects with kind and metadata.name"
         raise InputError(f"{path}: events[{number}]: {what}")
+    _check_parts(f"{path}: events[{number}]", obj)
     return obj["kind"], metadata.get("namespace") or "", metadata["name"]
