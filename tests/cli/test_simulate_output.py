@@ -111,15 +111,6 @@ def test_runs_and_samples_are_written_as_csv(
     assert capsys.readouterr().out.startswith(" ")
 
 
-def test_tables_are_written_as_parquet(scenario: Path, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "runs.parquet"
-    assert main(["simulate", str(scenario), "--runs", str(path)]) == 0
-    table = parquet.read_table(path)
-    assert table["scheduler"].to_pylist() == ["spread", "spread", "packed", "packed"]
-    assert table["pods.placed"].to_pylist() == [2, 2, 2, 2]
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
