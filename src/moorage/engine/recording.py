@@ -84,4 +84,37 @@ class DecisionRecorder:
         return None
 
 
+class PassingRecorder(DecisionRecorder):
+    """Passes on what it is told to a recorder that was there before; its heirs listen as well."""
+
+    def __init__(self, before: DecisionRecorder) -> None:
+        super().__init__()
+        self._before = before
+        self.clock = before.clock
+
+    def configured(self, profiles: Mapping[str, Profile], extenders: Sequence[Extender]) -> None:
+        """Pass it on."""
+        self._before.configured(profiles, extenders)
+
+    def changed(self, obj: ApiObject, old: ApiObject | None = None) -> None:
+        """Pass it on."""
+        self._before.changed(obj, old)
+
+    def deleted(self, obj: ApiObject) -> None:
+        """Pass it on."""
+        self._before.deleted(obj)
+
+    def forgotten(self, pod: Pod) -> None:
+        """Pass it on."""
+        self._before.forgotten(pod)
+
+    def attempt_ended(self, ended: EndedAttempt) -> None:
+        """Pass it on."""
+        self._before.attempt_ended(ended)
+
+    def rest(self) -> float | None:
+        """Pass it on."""
+        return self._before.rest()
+
+
 NO_RECORD = DecisionRecorder()

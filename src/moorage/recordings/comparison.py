@@ -68,14 +68,16 @@ class ComparedRecording(msgspec.Struct, rename="camel"):
         return sum(one.agreement is agreement for one in self.decisions)
 
 
-class _Verdict(msgspec.Struct, frozen=True):
+class NodeComparison(msgspec.Struct, frozen=True):
+    """What is said of one decision; the fields are those of `ComparedDecision`."""
+
     agreement: Agreement
     ours: str = ""
     plugin: str = ""
     message: str = ""
 
 
-_SAME = _Verdict(Agreement.SAME)
+_SAME = NodeComparison(Agreement.SAME)
 
 
 def compare(recording: Recording, world: World) -> ComparedRecording:
@@ -144,7 +146,7 @@ class _Comparison:
             else:
                 self._found.fitting += 1
 
-    def _note(self, at: float, pod: Pod, node: str, verdict: _Verdict, moment: str) -> None:
+    def _note(self, at: float, pod: Pod, node: str, verdict: NodeComparison, moment: str) -> None:
         ours = node if verdict.agreement is Agreement.SAME else verdict.ours
         self._found.decisions.append(
             ComparedDecision(
@@ -161,12 +163,12 @@ class _Comparison:
 
     # ---- deciding ----
 
-    def _judge(self, profile: Profile, pod: Pod, node: str) -> _Verdict:
+    def _judge(self, profile: Profile, pod: Pod, node: str) -> NodeComparison:
         """Decide about a pod as the cluster is, and compare."""
         try:
             decision, attempt = self._world.cycle.decide(profile, pod)
         except PluginError as error:
-            return _Verdict(Agreement.DIFFERENT, "", error.plugin, str(error))
+            return NodeComparison(Agreement.DIFFERENT, "", error.plugin, str(error))
         finally:
             self._world.handle.cycle_states.end(pod)
         if not isinstance(decision, Bind):
@@ -174,12 +176,12 @@ class _Comparison:
                 return _SAME
             if isinstance(decision, Gated):
                 gate = decision.status
-                return _Verdict(Agreement.DIFFERENT, "", gate.plugin, gate.message)
-            return self._refused(attempt, node, "", decision.message)
+                return NodeComparison(Agreement.DIFFERENT, "", gate.plugin, gate.message)
+            return _refused(attempt, node, "", decision.message)
         if decision.node_name == node:
             return _SAME
         assert attempt is not None, "a pod is placed only after its nodes were filtered"
-        return self._elsewhere(attempt, node, decision.node_name)
+        return compared_nodes(attempt, node, decision.node_name)
 
     def _choose(self, pod: Pod) -> str:
         """Where a pod goes as the cluster is; empty for nowhere."""
@@ -194,26 +196,31 @@ class _Comparison:
             self._world.handle.cycle_states.end(pod)
         return decision.node_name if isinstance(decision, Bind) else ""
 
-    def _elsewhere(self, attempt: AttemptResult, node: str, ours: str) -> _Verdict:
-        totals = attempt.totals
-        if not node:
-            return _Verdict(Agreement.DIFFERENT, ours, "", "it fits")
-        if node not in totals:
-            return self._refused(attempt, node, ours, "")
-        if totals[node] == totals[ours]:
-            return _Verdict(Agreement.TIE, ours)
-        return _Verdict(Agreement.DIFFERENT, ours, *_score_difference(attempt, node, ours))
 
-    def _refused(
-        self, attempt: AttemptResult | None, node: str, ours: str, message: str
-    ) -> _Verdict:
-        row = self._world.state.nodes.row_of.get(node)
-        if row is None:
-            return _Verdict(Agreement.DIFFERENT, ours, "", f"there is no node {node}")
-        status = None if attempt is None else attempt.status(row)
-        if status is None:
-            return _Verdict(Agreement.DIFFERENT, ours, "", message)
-        return _Verdict(Agreement.DIFFERENT, ours, status.plugin, status.message or message)
+def compared_nodes(attempt: AttemptResult, node: str, ours: str) -> NodeComparison:
+    """How our node for a pod compares with the recorded one, either of them empty for none."""
+    totals = attempt.totals
+    if node == ours:
+        return _SAME
+    if not node:
+        return NodeComparison(Agreement.DIFFERENT, ours, "", "it fits")
+    if node not in totals:
+        return _refused(attempt, node, ours, "")
+    if totals[node] == totals[ours]:
+        return NodeComparison(Agreement.TIE, ours)
+    return NodeComparison(Agreement.DIFFERENT, ours, *_score_difference(attempt, node, ours))
+
+
+def _refused(attempt: AttemptResult | None, node: str, ours: str, message: str) -> NodeComparison:
+    if attempt is None:
+        return NodeComparison(Agreement.DIFFERENT, ours, "", message)
+    row = attempt.nodes.row_of(node)
+    if row is None:
+        return NodeComparison(Agreement.DIFFERENT, ours, "", f"there is no node {node}")
+    status = attempt.status(row)
+    if status is None:
+        return NodeComparison(Agreement.DIFFERENT, ours, "", message)
+    return NodeComparison(Agreement.DIFFERENT, ours, status.plugin, status.message or message)
 
 
 def _score_difference(attempt: AttemptResult, node: str, ours: str) -> tuple[str, str]:

@@ -30,12 +30,14 @@ from moorage.scenarios.measures import Measures
 from moorage.scenarios.node_groups import GroupLimits, ScalingGroup, grouped_node
 from moorage.scenarios.prices import Prices
 from moorage.scenarios.quality.compaction import fewest_nodes
+from moorage.scenarios.recorded_decisions import RecordedDecisions
 from moorage.scenarios.scenario import ScenarioScheduler, Stop
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.simulation import Simulation
 from moorage.scenarios.summary import summary
 from moorage.scenarios.traces.changes import TraceChange, came, went
 from moorage.scenarios.traces.layouts import trace_changes
+from moorage.scenarios.traces.moorage_recordings import recorded_nodes
 from moorage.simulator.manifests import load_manifests, read_documents
 from moorage.simulator.world import full_registry
 
@@ -143,6 +145,7 @@ def play(
     with closing(run):
         measures, prices = Measures(run, label), Prices(run)
         watch(run)
+        recorded = _recorded(file, run)
         for body in there:
             run.come(body)
         groups = _groups(file, run, prices)
@@ -158,7 +161,18 @@ def play(
             **measures.result(ended),
             **prices.result(),
             "fewestNodes": fewest_nodes(run, file.gates),
+            **({} if recorded is None else {"recorded": recorded.result()}),
         }
+
+
+def _recorded(file: ScenarioFile, run: Simulation) -> RecordedDecisions | None:
+    """What is to be compared with recordings, if the scenario plays some."""
+    traces = [one.trace for one in file.scenario.arrivals if one.trace is not None]
+    paths = [file.path.parent / one.file for one in traces if one.layout == "recording"]
+    if not paths:
+        return None
+    nodes = {uid: node for path in paths for uid, node in recorded_nodes(path).items()}
+    return RecordedDecisions(run, nodes)
 
 
 def _plan_arrivals(file: ScenarioFile, run: Simulation, seed: int) -> float:
@@ -191,7 +205,10 @@ def _arrivals(file: ScenarioFile, seed: int) -> Iterator[TraceChange]:
 
 def _follow(run: Simulation, change: TraceChange) -> None:
     """What was planned, or happened in the trace, happens now."""
-    if change.what == "create":
+    if change.only_told:
+        gone = change.what == "delete"
+        run.tell(change.object if gone else None, None if gone else change.object)
+    elif change.what == "create":
         run.come(change.object)
     elif change.what == "patch":
         run.change(change.object)

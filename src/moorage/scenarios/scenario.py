@@ -92,7 +92,7 @@ class TraceOfPods(_Part, frozen=True):
     """What came and went elsewhere, as files of one of several layouts tell."""
 
     file: str
-    layout: Literal["csv", "openb", "azure", "borg", "kwok", "simkube"] = "csv"
+    layout: Literal["csv", "openb", "azure", "borg", "kwok", "simkube", "recording"] = "csv"
     nodes: str = ""
     """The file of the nodes, where a layout has one; left out: the nodes are the cluster's."""
     types: str = ""

@@ -118,7 +118,7 @@ class Simulation(VirtualCluster):
         """Delete an object, if it is still there."""
         key = self._found(body)
         if key is not None:
-            self.api.delete(key)
+            self.api.delete(key, grace=meta(body).get("deletionGracePeriodSeconds"))
 
     def change(self, body: Json) -> None:
         """Change what is said of an object, if it is still there."""
@@ -226,6 +226,10 @@ class Simulation(VirtualCluster):
                     self._waiting[number, key] = None
         except UNREADABLE as error:
             raise InputError(f"{key_of(after or before or {})}: {reason_of(error)}") from None
+        self.tell(before, after)
+
+    def tell(self, before: Json | None, after: Json | None) -> None:
+        """Let the scheduler alone hear of a change."""
         given = after or before or {}
         known = KINDS.get(given["kind"])
         if known is None or given["apiVersion"].rpartition("/")[0] != known.group:

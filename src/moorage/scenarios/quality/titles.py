@@ -31,6 +31,10 @@ _ROWS = (
     MeasureRow("nodes, mean", "nodes.mean"),
     MeasureRow("fewest nodes in the end", "fewestNodes"),
     MeasureRow("cost", "cost"),
+    MeasureRow("placed as recorded", "recorded.same"),
+    MeasureRow("ties with the recording", "recorded.tie"),
+    MeasureRow("other than recorded", "recorded.different"),
+    MeasureRow("what follows from that", "recorded.follows"),
 )
 _BY_RESOURCE = (
     MeasureRow("{} allocated, mean %", "allocation.{}.mean", 100),

@@ -13,6 +13,8 @@ class TraceChange(NamedTuple):
     what: Literal["create", "patch", "delete"]
     object: Json
     """Of one that is deleted: kind and name. Of one that is patched: those, and what changes."""
+    only_told: bool = False
+    """Only the scheduler hears of it: no controller acts on it. It is whole, even if deleted."""
 
 
 def came(at: float, manifest: Json) -> TraceChange:
@@ -28,6 +30,11 @@ def went(at: float, manifest: Json) -> TraceChange:
 def patched(at: float, changes: Json) -> TraceChange:
     """An object changes."""
     return TraceChange(at, "patch", changes)
+
+
+def told(at: float, manifest: Json, *, gone: bool) -> TraceChange:
+    """The scheduler hears of an object, and nobody else."""
+    return TraceChange(at, "delete" if gone else "create", manifest, only_told=True)
 
 
 class Machine(NamedTuple):

@@ -15,11 +15,13 @@ from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.traces.azure import azure_changes
 from moorage.scenarios.traces.borg import borg_changes
 from moorage.scenarios.traces.changes import Json, Machine, TraceChange
+from moorage.scenarios.traces.moorage_recordings import recorded_changes
 from moorage.scenarios.traces.openb import openb_changes
 from moorage.scenarios.traces.plain import plain_changes
 from moorage.scenarios.traces.recordings import kwok_changes, simkube_changes
 
 _MOST = 2_000_000
+_OF_ONE = ("uid", "ownerReferences")
 
 
 def trace_changes(file: ScenarioFile, trace: TraceOfPods) -> Iterator[TraceChange]:
@@ -56,7 +58,14 @@ def trace_pods(file: ScenarioFile, trace: TraceOfPods) -> list[Json]:
             came[name] = (change.at, _that_runs(came[name][1], change.at - came[name][0]))
     if not came:
         raise InputError(f"{file.file(trace.file)}: expected at least one pod")
-    return [pod for _, pod in came.values()]
+    return [_anywhere(pod) for _, pod in came.values()]
+
+
+def _anywhere(pod: Json) -> Json:
+    """Another pod like it, on no node yet."""
+    metadata = {key: part for key, part in pod["metadata"].items() if key not in _OF_ONE}
+    spec = {key: part for key, part in pod["spec"].items() if key != "nodeName"}
+    return {**pod, "metadata": metadata, "spec": spec}
 
 
 def _that_runs(pod: Json, seconds: float) -> Json:
@@ -83,6 +92,8 @@ def _changes(file: ScenarioFile, trace: TraceOfPods) -> Iterator[TraceChange]:
             return kwok_changes(path)
         case "simkube":
             return simkube_changes(path)
+        case "recording":
+            return recorded_changes(path)
 
 
 def _machine(trace: TraceOfPods) -> Machine:
