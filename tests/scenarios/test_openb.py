@@ -179,6 +179,16 @@ def test_files_are_read_and_sorted_by_name(tmp_path: Path) -> None:
             "sn,cpu_milli,memory_mib,gpu\nn,1,2,3\nm,1.5,2,3\n",
             ":3: cpu_milli: expected a whole number, got '1.5'",
         ),
+        (
+            "sn,cpu_milli,memory_mib,gpu\nn,1,2,65\n",
+            ":2: gpu: expected at most 64 GPUs, got 65",
+        ),
+        (
+            "sn,cpu_milli,memory_mib,gpu\nn,1,2,3\nn,1,2,3\n",
+            ":3: sn: expected each name once, got 'n' again",
+        ),
+        ("sn,cpu_milli,memory_mib,gpu\nn,1,2,3,4\n", ":2: expected 4 values, got more"),
+        ("sn,cpu_milli,memory_mib,gpu,gpu\n", ":1: expected the column gpu once"),
         ('sn,cpu_milli,memory_mib,gpu\n"n', ":1: expected CSV: unexpected end of data"),
     ],
 )
@@ -196,6 +206,7 @@ def test_a_table_that_is_wrong_is_told_by_line_and_column(
     [
         ("0 1\n", ": expected a line of pods and a line of ranks, got 1"),
         ("0 x\n0 1\n", ":1: expected whole numbers, got 'x'"),
+        ("0 " + 5000 * "9" + "\n0 1\n", f":1: expected whole numbers, got {40 * '9'!r}"),
         ("0 3\n0 1\n", ":1: expected numbers of 3 pods, from 0 to 2"),
         ("\n0 1\n", ":1: expected numbers of 3 pods, from 0 to 2"),
         ("0 1\n0 0\n", ":2: expected each rank from 0 to 1 once"),

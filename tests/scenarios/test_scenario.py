@@ -1,6 +1,7 @@
 """Scenarios as files: what is read, and what is said of one that is wrong."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from statistics import mean, median
@@ -48,6 +49,73 @@ def read(folder: Path, text: str) -> ScenarioFile:
         (
             HEAD.replace("v1alpha1", "v1"),
             ":1: apiVersion: invalid enum value 'simulate.moorage.io/v1'",
+        ),
+        (HEAD + "stop: {}\nstop: {}\n", ":5: expected each key once, got 'stop' again"),
+        (HEAD + "stop: &s\n  after: *s\n", ":4: expected no alias within what it stands for"),
+        (HEAD + "stop:\n  pending: .inf\n", ":5: expected a number that is finite, got .inf"),
+        (
+            HEAD + 'stop: {after: "1\\0"}\n',
+            ":4: expected text without control characters, got '1\\x00'",
+        ),
+        (
+            HEAD + "stop: {pending: " + 101 * "9" + "}\n",
+            ":4: expected at most 100 digits, got 101",
+        ),
+        (
+            HEAD
+            + "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+            + "".join(f"{c}: &{c} [{', '.join(10 * ['*' + b])}]\n" for b, c in pairwise("abcdefg")),
+            ":4: expected at most 1,000,000 values, those of aliases included",
+        ),
+        (
+            HEAD.replace("{}", "{nodes: ['1000001:cpu=4']}"),
+            ":3: cluster.nodes[0]: expected at most 100,000 nodes, got 1,000,001",
+        ),
+        (
+            HEAD.replace("{}", "{nodes: ['cpu=4,name=A B']}"),
+            ':3: cluster.nodes[0]: Node A B-0: metadata.name: "A B-0" is not a lower case DNS name',
+        ),
+        (
+            GENERATE.replace("name: p", "name: P"),
+            ":5: arrivals[0].generate: Pod default/P-0: "
+            'metadata.name: "P-0" is not a lower case DNS name',
+        ),
+        (
+            GENERATE.replace("perHour: 1", "perHour: 1000000000"),
+            ":5: arrivals[0].generate.rate: expected at most 500,000 objects until 1h",
+        ),
+        (
+            GENERATE + ", start: 2h",
+            ":5: arrivals[0].generate.until: expected no less than start (2h)",
+        ),
+        (
+            GENERATE + ", runTime: {uniform: [5m, 1m]}",
+            ":5: arrivals[0].generate.runTime.uniform: expected two amounts, the smaller first",
+        ),
+        (
+            GENERATE + ", runTime: {lognormal: [5m, 700]}",
+            ":5: arrivals[0].generate.runTime.lognormal[1]: expected a number from 0 to 10",
+        ),
+        (
+            GENERATE + ", template: {spec: 5}",
+            ":5: arrivals[0].generate.template.spec: expected a mapping, got 5",
+        ),
+        (
+            GENERATE + ", template: {spec: {containers: [5]}}",
+            ":5: arrivals[0].generate.template.spec.containers: expected a list of containers",
+        ),
+        (
+            GENERATE + ", template: {specs: {}}",
+            ":5: arrivals[0].generate.template: expected metadata and spec, got specs",
+        ),
+        (
+            GENERATE + ", objects: [{apiVersion: batch/v1, kind: Job, metadata: {name: $(NAME)}, "
+            "spec: {parallelism: 1000000, template: {}}}]",
+            ":5: arrivals[0].generate: Job default/p-0: it makes more than 20000 objects",
+        ),
+        (
+            HEAD + 'schedulers: [{name: " "}]\n',
+            ":4: schedulers[0].name: expected a name, got ' '",
         ),
         (HEAD + "harbour: 1\n", ":1: object contains unknown field `harbour`"),
         (HEAD + "stop:\n  after: 5\n", ":5: stop.after: expected `str`, got `int`"),
@@ -99,7 +167,8 @@ def read(folder: Path, text: str) -> ScenarioFile:
         ),
         (
             GENERATE.replace("'1'}", "'1'}, weight: 0"),
-            ":5: arrivals[0].generate.sizes[0].weight: expected a number above 0",
+            ":5: arrivals[0].generate.sizes[0].weight: "
+            "expected a number above 0, at most 1,000,000",
         ),
         (
             GENERATE.replace("sizes: [{requests: {cpu: '1'}}]", "like: {file: t}, runTime: {}"),
@@ -194,11 +263,11 @@ def read(folder: Path, text: str) -> ScenarioFile:
         ),
         (
             HEAD + "events:\n- {at: 1s, what: fail, selector: a, count: 0}\n",
-            ":5: events[0].count: expected at least 1",
+            ":5: events[0].count: expected a number from 1 to 100,000",
         ),
         (
             HEAD + "events:\n- {at: 1s, what: upgrade, selector: a, atOnce: 0}\n",
-            ":5: events[0].atOnce: expected at least 1",
+            ":5: events[0].atOnce: expected a number from 1 to 100,000",
         ),
         (
             HEAD + "events:\n- {at: 1s, what: upgrade, selector: a, gone: x}\n",
@@ -217,7 +286,10 @@ def read(folder: Path, text: str) -> ScenarioFile:
             ":5: schedulers: expected at least one, and each name once",
         ),
         (HEAD + "stop: {pending: -1}\n", ":4: stop.pending: expected 0 or more"),
-        (HEAD + "repetitions: {count: 0}\n", ":4: repetitions.count: expected at least 1"),
+        (
+            HEAD + "repetitions: {count: 0}\n",
+            ":4: repetitions.count: expected a number from 1 to 10,000",
+        ),
     ],
 )
 def test_a_scenario_that_is_wrong_is_told_by_line_and_field(

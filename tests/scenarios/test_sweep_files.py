@@ -192,8 +192,14 @@ PARAMETERS = "parameters: {percentageOfNodesToScore: [1]}\n"
             ":7: parameters.profiles[0].plugins.multiPoint.enabled[NodeResourcesFit].weight: "
             "expected values, or one of integers, uniform and logUniform",
         ),
-        (SWEEP + "random: {candidates: 0}\n", ":8: random.candidates: expected at least 1"),
-        (SWEEP + "repetitions: {count: 0}\n", ":8: repetitions.count: expected at least 1"),
+        (
+            SWEEP + "random: {candidates: 0}\n",
+            ":8: random.candidates: expected a number from 1 to 10,000",
+        ),
+        (
+            SWEEP + "repetitions: {count: 0}\n",
+            ":8: repetitions.count: expected a number from 1 to 10,000",
+        ),
         (SWEEP + "budget: {runs: 0}\n", ":8: budget.runs: expected at least 1"),
         (SWEEP + "budget: {time: soon}\n", ":8: budget.time: expected a duration such as 90s"),
         (HEAD + PARAMETERS + "objectives: []\n", ":5: objectives: expected at least one, and "),
@@ -209,7 +215,7 @@ PARAMETERS = "parameters: {percentageOfNodesToScore: [1]}\n"
             SWEEP.replace("[50, 100]", "[50, often]"),
             ":6: parameters: expected values that go together, got percentageOfNodesToScore="
             '"often", profiles[0].plugins.multiPoint.enabled[NodeResourcesFit].weight=1: '
-            "FOLDER/scenario.yaml: scheduler plain: ",
+            "FOLDER/scenario.yaml: schedulers[0].config: ",
         ),
         (
             SWEEP.replace("percentageOfNodesToScore", "stop.after"),

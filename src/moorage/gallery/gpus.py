@@ -30,7 +30,7 @@ WHOLE = 1000
 LARGEST_CPU = 128_000
 LARGEST_GPU = 8 * WHOLE
 """What the largest nodes have; scores count in shares of it."""
-_MOST_DEVICES = 64
+MOST_DEVICES = 64
 
 
 class GpuRequest(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ def gpu_request(pod: Pod) -> GpuRequest:
 def _request(count: str | None, milli: str | None, models: str) -> GpuRequest:
     if count is None and milli is None:
         return GpuRequest()
-    number = _amount(GPU_COUNT, "1" if count is None else count, _MOST_DEVICES)
+    number = _amount(GPU_COUNT, "1" if count is None else count, MOST_DEVICES)
     share = _amount(GPU_MILLI, str(WHOLE) if milli is None else milli, WHOLE)
     if not number or not share:
         return GpuRequest()
@@ -129,7 +129,7 @@ class GpuDevices:
         return left
 
     def _of_all(self, nodes: NodeView) -> Floats:
-        counts = nodes.allocatable(GPU_COUNT).clip(0, _MOST_DEVICES).tolist()
+        counts = nodes.allocatable(GPU_COUNT).clip(0, MOST_DEVICES).tolist()
         most = _most_devices(nodes)
         if type(nodes) is NodeView:  # of the whole cluster, and kept
             self._most = most
@@ -148,7 +148,7 @@ class GpuDevices:
 
 
 def _most_devices(nodes: NodeView) -> int:
-    return min(int(nodes.whole.allocatable(GPU_COUNT).max(initial=0)), _MOST_DEVICES)
+    return min(int(nodes.whole.allocatable(GPU_COUNT).max(initial=0)), MOST_DEVICES)
 
 
 def of_model(nodes: NodeView, request: GpuRequest) -> Bools:

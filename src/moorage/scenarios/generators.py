@@ -4,21 +4,18 @@ The dice are handed in, so a seed gives the same pods whatever scheduler is trie
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, NamedTuple
 
-from moorage.errors import InputError
 from moorage.model.duration import parse_duration
 from moorage.model.quantity import parse_milli
-from moorage.scenarios.pods import pod_manifest
+from moorage.scenarios.pods import made_objects
 from moorage.scenarios.scenario import Drawn, Generator, PodSize, Rate
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.traces.layouts import trace_pods
 
 _HOUR = 3600.0
-_MOST = 1_000_000
-_NAME = "$(NAME)"
 
 
 class Generated(NamedTuple):
@@ -33,8 +30,6 @@ def generated(file: ScenarioFile, given: Generator, dice: Random) -> Iterator[Ge
     """All that a generator makes."""
     make = _maker(file, given)
     for number, at in enumerate(_times(given, dice)):
-        if number >= _MOST:
-            raise InputError(f"arrivals: {given.name} makes more than {_MOST:,} objects")
         objects = make(f"{given.name}-{number}", dice)
         gone = None if given.stay is None else at + draw_seconds(given.stay, dice)
         yield Generated(at, objects, gone)
@@ -104,48 +99,13 @@ def _maker(file: ScenarioFile, given: Generator) -> _Maker:
         (size,) = dice.choices(given.sizes, weights)
         requests = _requests(size, dice)
         lasts = None if given.run_time is None else draw_seconds(given.run_time, dice)
-        if not given.objects:
-            return (pod_manifest(name, requests, lasts, given.template),)
-        return tuple(_filled(obj, name, requests, lasts, given) for obj in given.objects)
+        return made_objects(given, name, requests, lasts)
 
     return new
 
 
 def _requests(size: PodSize, dice: Random) -> dict[str, str]:
     return {name: draw_amount(amount, dice) for name, amount in size.requests.items()}
-
-
-def _filled(
-    obj: Mapping[str, Any],
-    name: str,
-    requests: Mapping[str, str],
-    lasts: float | None,
-    given: Generator,
-) -> dict[str, Any]:
-    """A manifest with its name; its pods, if it has some, with their requests and run time."""
-    filled: dict[str, Any] = _named(obj, name)
-    template = (filled.get("spec") or {}).get("template")
-    if not isinstance(template, dict):
-        return filled
-    made = pod_manifest("", requests, lasts, _merged(given.template, template))
-    del made["metadata"]["name"]
-    pods = {"metadata": made["metadata"], "spec": made["spec"]}
-    return {**filled, "spec": {**filled["spec"], "template": pods}}
-
-
-def _merged(given: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    parts = ("metadata", "spec")
-    return {part: {**(given.get(part) or {}), **(own.get(part) or {})} for part in parts}
-
-
-def _named(value: Any, name: str) -> Any:
-    if isinstance(value, str):
-        return value.replace(_NAME, name)
-    if isinstance(value, Mapping):
-        return {_named(key, name): _named(inner, name) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_named(inner, name) for inner in value]
-    return value
 
 
 def _seconds(text: str) -> float:

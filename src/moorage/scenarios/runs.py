@@ -14,7 +14,7 @@ import msgspec
 from moorage.config import KubeSchedulerConfiguration, default_config, load_config
 from moorage.controllers.kubelet import KubeletOptions
 from moorage.controllers.objects import Json, is_finished
-from moorage.errors import InputError
+from moorage.errors import ConfigError, InputError
 from moorage.model.custom import Definitions
 from moorage.scenarios.autoscaler import Autoscaler, ScalingRule
 from moorage.scenarios.comparison import comparisons
@@ -39,7 +39,7 @@ from moorage.scenarios.traces.changes import TraceChange, came, went
 from moorage.scenarios.traces.layouts import trace_changes
 from moorage.scenarios.traces.moorage_recordings import recorded_nodes
 from moorage.simulator.manifests import load_manifests, read_documents
-from moorage.simulator.world import full_registry
+from moorage.simulator.world import World, full_registry
 
 API_VERSION = "moorage.io/simulation-v1"
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "Node")
@@ -233,16 +233,21 @@ def configuration(file: ScenarioFile, scheduler: ScenarioScheduler) -> KubeSched
     """The configuration of a scheduler: in the scenario, in a file, or the defaults."""
     if not scheduler.config:
         return default_config(file.gates)
+    field = f"schedulers[{file.scenario.schedulers.index(scheduler)}].config"
     if isinstance(scheduler.config, dict):
-        path = f"{file.path}: scheduler {scheduler.name}"
-        config = load_config(json.dumps(scheduler.config), path, file.gates)
+        source, text = file.place(field), json.dumps(scheduler.config).encode()
     else:
-        path = file.file(scheduler.config)
+        source = file.file(scheduler.config)
         try:
-            text = Path(path).read_bytes()
+            text = Path(source).read_bytes()
         except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from None
-        config = load_config(text, path, file.gates)
+            file.refuse(field, f"{source} cannot be read: {error.strerror or error}")
+    config = load_config(text, source, file.gates)
+    try:
+        # Whether there are such plugins, and what they make of their arguments.
+        World(config, registry=full_registry(), gates=file.gates)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
     return config
 
 

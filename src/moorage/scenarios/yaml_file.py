@@ -9,8 +9,10 @@ import yaml
 
 from moorage.errors import InputError
 from moorage.model.duration import parse_duration
+from moorage.scenarios.yaml_tree import find_flaw
 
 T = TypeVar("T")
+_MOST_CHARACTERS = 20_000_000
 _ELEMENT = re.compile(r"\[(\d+)\]\.?")
 
 
@@ -32,9 +34,16 @@ class YamlFile(Generic[T]):
     def _read(self) -> Any:
         path = self.path
         try:
-            text = path.read_text("utf-8")
-            self._tree = yaml.compose(text, Loader=yaml.SafeLoader)
-            return yaml.safe_load(text)
+            with path.open(encoding="utf-8-sig") as stream:
+                text = stream.read(_MOST_CHARACTERS)
+            if len(text) == _MOST_CHARACTERS:
+                raise InputError(f"{path}: expected less than {_MOST_CHARACTERS:,} characters")
+            loader = yaml.SafeLoader(text)
+            self._tree = loader.get_single_node()
+            flaw = None if self._tree is None else find_flaw(self._tree)
+            if flaw is not None:
+                raise InputError(f"{path}:{flaw.line}: {flaw.what}")
+            return None if self._tree is None else loader.construct_document(self._tree)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
         except UnicodeDecodeError:
@@ -47,9 +56,12 @@ class YamlFile(Generic[T]):
 
     def refuse(self, field: str, what: str) -> NoReturn:
         """Say what is wrong with a field."""
+        raise InputError(f"{self.place(field)}: {what}")
+
+    def place(self, field: str) -> str:
+        """How messages call a field: file, line and name."""
         line = f":{self._line(field)}" if self._has_lines else ""
-        name = f" {field}:" if field else ""
-        raise InputError(f"{self.path}{line}:{name} {what}")
+        return f"{self.path}{line}: {field}" if field else f"{self.path}{line}"
 
     def seconds(self, text: str, field: str) -> float:
         """A duration of the document."""

@@ -17,6 +17,8 @@ _ALIASES = {"gpu": "nvidia.com/gpu"}
 _ZONES = "abc"
 _AMOUNT = re.compile(r"\d+(\.\d+)?")
 _MOST = 100_000
+_LARGEST = 2**53
+"""Of CPU in thousandths; scores multiply amounts, and 64 bits have to do."""
 _EXPECTED = (
     "expected [COUNT:]cpu=32,memory=128Gi,gpu=8 and the like, with name= and zone= if you wish"
 )
@@ -58,11 +60,13 @@ def _check_resource(text: str, key: str, value: str) -> None:
         known = ", ".join((*_PLAIN, *_ALIASES))
         raise _wrong(text, f"there is no resource {key!r}; there are {known} and example.com/any")
     try:
-        if parse_milli(value) >= 0:
-            return
+        amount = parse_milli(value)
     except ValueError:
-        pass
-    raise _wrong(text, f"{value!r} is not an amount of {key}")
+        amount = -1
+    if amount < 0:
+        raise _wrong(text, f"{value!r} is not an amount of {key}")
+    if amount > _LARGEST * (1 if key == "cpu" else 1000):
+        raise _wrong(text, f"{value!r} is too much {key}")
 
 
 def _wrong(text: str, why: str) -> InputError:

@@ -17,9 +17,8 @@ from moorage.scenarios.runs import configuration
 from moorage.scenarios.scenario_file import ScenarioFile
 from moorage.scenarios.sweeps.form import NumberRange, ParameterValues, RandomSearch
 from moorage.scenarios.sweeps.paths import first_field, put
-from moorage.scenarios.sweeps.sweep_file import SCENARIO_FIELDS, SweepFile
+from moorage.scenarios.sweeps.sweep_file import MOST_CANDIDATES, SCENARIO_FIELDS, SweepFile
 
-_MOST = 10_000
 _DRAWS_FOR_EACH = 100
 """How often chance may repeat itself before there seems to be nothing new."""
 
@@ -50,15 +49,17 @@ def _settings(file: SweepFile) -> Iterator[tuple[Any, ...]]:
         return
     grid = [_all(axis) for axis in axes]
     size = math.prod(map(len, grid))
-    if size > _MOST:
-        file.refuse("parameters", f"expected a grid of at most {_MOST:,} candidates, got {size:,}")
+    if size > MOST_CANDIDATES:
+        file.refuse(
+            "parameters", f"expected a grid of at most {MOST_CANDIDATES:,} candidates, got {size:,}"
+        )
     yield from itertools.product(*grid)
 
 
 def _all(values: ParameterValues) -> list[Any]:
     if isinstance(values, NumberRange):
         least, most = values.integers or (0, 0)
-        return list(itertools.islice(range(least, most + 1), _MOST + 1))
+        return list(itertools.islice(range(least, most + 1), MOST_CANDIDATES + 1))
     return values
 
 

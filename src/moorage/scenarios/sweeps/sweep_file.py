@@ -11,7 +11,7 @@ from moorage.config import KubeSchedulerConfiguration
 from moorage.controllers.objects import Json
 from moorage.errors import InputError
 from moorage.scenarios.scenario import Scenario
-from moorage.scenarios.scenario_file import ScenarioFile
+from moorage.scenarios.scenario_file import MOST_REPETITIONS, ScenarioFile
 from moorage.scenarios.sweeps.choice import NAMED, goal, measured
 from moorage.scenarios.sweeps.form import NumberRange, ParameterValues, Sweep
 from moorage.scenarios.sweeps.paths import first_field
@@ -23,6 +23,7 @@ def _fields(form: type[msgspec.Struct]) -> frozenset[str]:
 
 
 SCENARIO_FIELDS = _fields(Scenario) - {"apiVersion", "kind"}
+MOST_CANDIDATES = 10_000
 _CONFIGURATION_FIELDS = _fields(KubeSchedulerConfiguration)
 _SWEPT_OTHERWISE = {
     "schedulers": "a path into the configuration of the sweep's scheduler, such as profiles[0]",
@@ -70,10 +71,10 @@ class SweepFile(YamlFile[Sweep]):
         for path, values in sweep.parameters.items():
             self._check_path(path)
             self._check_values(values, f"parameters.{path}")
-        if sweep.random is not None and sweep.random.candidates < 1:
-            self.refuse("random.candidates", "expected at least 1")
-        if sweep.repetitions is not None and sweep.repetitions.count < 1:
-            self.refuse("repetitions.count", "expected at least 1")
+        if sweep.random is not None and not 1 <= sweep.random.candidates <= MOST_CANDIDATES:
+            self.refuse("random.candidates", f"expected a number from 1 to {MOST_CANDIDATES:,}")
+        if not 1 <= self.repetitions.count <= MOST_REPETITIONS:
+            self.refuse("repetitions.count", f"expected a number from 1 to {MOST_REPETITIONS:,}")
         if sweep.budget.runs is not None and sweep.budget.runs < 1:
             self.refuse("budget.runs", "expected at least 1")
         if sweep.budget.time:

@@ -4,12 +4,12 @@ Owns the layout of the files (Alibaba's cluster-trace-gpu-v2023; an order is two
 and what Kubernetes objects are made of their rows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from moorage.errors import InputError
-from moorage.gallery.gpus import GPU_COUNT, GPU_MILLI, GPU_MODEL
+from moorage.gallery.gpus import GPU_COUNT, GPU_MILLI, GPU_MODEL, MOST_DEVICES
 from moorage.scenarios.traces.changes import Json, TraceChange, came, went
 from moorage.scenarios.traces.rows import Row, csv_rows, read_text
 
@@ -18,6 +18,7 @@ MANY_PODS = "1000000"
 """The trace has no limit of pods per node."""
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu")
 _POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu")
+_MOST_DIGITS = 9
 _TIMES = ("creation_time", "deletion_time")
 _PRIORITIES: Mapping[str, int] = {"BE": 0, "Burstable": 100, "LS": 200, "Guaranteed": 300}
 """Of each quality of service."""
@@ -62,24 +63,42 @@ def read_nodes(path: Path) -> list[TraceNode]:
             row.name("sn"),
             row.amount("cpu_milli"),
             row.amount("memory_mib"),
-            row.amount("gpu"),
+            _gpus(row, "gpu"),
             row.text("model", missing=""),
         )
-        for row in csv_rows(path, _NODE_COLUMNS)
+        for row in _once(csv_rows(path, _NODE_COLUMNS), "sn")
     ]
     return sorted(nodes)
 
 
 def read_pods(path: Path) -> list[TracePod]:
     """The pods, by name."""
-    pods = sorted(map(_pod, csv_rows(path, _POD_COLUMNS)))
+    pods = sorted(map(_pod, _once(csv_rows(path, _POD_COLUMNS), "name")))
     if not pods:
         raise InputError(f"{path}: expected at least one pod")
     return pods
 
 
+def _once(rows: Iterable[Row], column: str) -> Iterator[Row]:
+    """The rows, as long as each has a name of its own."""
+    names = set[str]()
+    for row in rows:
+        name = row.name(column)
+        if name in names:
+            row.refuse(column, f"expected each name once, got {name!r} again")
+        names.add(name)
+        yield row
+
+
+def _gpus(row: Row, column: str) -> int:
+    found = row.amount(column)
+    if found > MOST_DEVICES:
+        row.refuse(column, f"expected at most {MOST_DEVICES} GPUs, got {found}")
+    return found
+
+
 def _pod(row: Row) -> TracePod:
-    gpus = row.amount("num_gpu")
+    gpus = _gpus(row, "num_gpu")
     return TracePod(
         row.name("name"),
         row.amount("cpu_milli"),
@@ -107,7 +126,7 @@ def read_order(path: Path, pods: int, nodes: int) -> Order:
 def _numbers(path: Path, line: int, text: str) -> list[int]:
     words = text.split()
     for word in words:
-        if not word.isdecimal():
+        if not word.isdecimal() or len(word) > _MOST_DIGITS:
             raise InputError(f"{path}:{line}: expected whole numbers, got {word[:40]!r}")
     return [int(word) for word in words]
 

@@ -94,8 +94,14 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
             missing = [name for name in columns if name not in (reader.fieldnames or ())]
             if missing:
                 raise InputError(f"{path}:1: expected the column {missing[0]}")
+            names = [name for name in columns if (reader.fieldnames or ()).count(name) > 1]
+            if names:
+                raise InputError(f"{path}:1: expected the column {names[0]} once")
             for values in reader:
                 line = reader.line_num
+                if None in values:
+                    found = len(reader.fieldnames or ())
+                    raise InputError(f"{path}:{line}: expected {found} values, got more")
                 yield Row(f"{path}:{line}", values)
     except csv.Error as error:
         raise InputError(f"{path}:{line + 1}: expected CSV: {error}") from None
