@@ -288,7 +288,7 @@ def test_a_configuration_may_stand_in_the_scenario(tmp_path: Path) -> None:
     packed = run_scenario(file)["schedulers"][1]
     assert run_scenario(inline)["schedulers"] == [packed]
     scheduler["config"]["profiles"][0]["harbour"] = 1
-    with pytest.raises(InputError, match=r"schedulers\[1\].config: strict decoding error"):
+    with pytest.raises(InputError, match=r"schedulers\[0\].config: strict decoding error"):
         run_scenario(ScenarioFile(file.path, {**file.plain, "schedulers": [scheduler]}))
 
 
