@@ -85,6 +85,7 @@ def test_a_view_of_nodes_without_lesser_pods_gives_them_back_one_by_one(
     wanted = make_pod("new", ports=[host_port(80)]).host_ports
     lesser = view.lesser_pods(5, 0.0)
     assert [pod.name for pod in lesser.pods] == ["low"]
+    assert view.have_lesser_pods(5).tolist() == [False, True, False, False]
     without = view.without(lesser, np.array([1, 2]))
     assert without.requested("cpu").tolist() == [2000, 0]
     assert without.pod_count.tolist() == [1, 0]

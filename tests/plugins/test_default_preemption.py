@@ -1,17 +1,18 @@
 """DefaultPreemption: which less important pods give way, and on which node."""
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from framework.building import make_cycle, make_plugin, make_profile, make_state, only
-from moorage.cluster.view import NodeRow
+from moorage.cluster.view import NodeRow, NodeView
 from moorage.engine.decisions import Unschedulable
 from moorage.framework.cluster_events import (
     ActionType,
     EventResource,
 )
-from moorage.framework.plugin import NodeFilterPlugin
-from moorage.framework.status import Reason
+from moorage.framework.plugin import FilterPlugin, NodeFilterPlugin
+from moorage.framework.status import Reason, Verdicts
 from moorage.model.labels import compile_selector
 from moorage.model.node import Node
 from moorage.model.pod import (
@@ -113,6 +114,36 @@ def test_neighbours_with_more_pods_do_not_hide_the_better_nodes() -> None:
         decision, _ = make_cycle(state).decide(profile, URGENT)
         assert isinstance(decision, Unschedulable)
         assert len(decision.victims) == 1
+
+
+class Counting(FilterPlugin[None]):
+    """It counts how often it is asked about each node."""
+
+    name = "Counting"
+    asked: ClassVar[Counter[str]] = Counter()
+
+    def filter(self, pod: Pod, nodes: NodeView, state: None = None) -> Verdicts:
+        del pod, state
+        self.asked.update(node.name for node in nodes)
+        return Verdicts(len(nodes))
+
+
+def test_only_nodes_with_less_important_pods_are_tried() -> None:
+    full = [there(f"full-{name}", name, 100) for name in "abc"]
+    nodes = [make_node(name) for name in "abc"]
+    state = make_state(nodes, [there("high", "a", 200), there("low", "b", 1), *full])
+    profile = make_profile(
+        state, only(Counting.name, "NodeResourcesFit", "DefaultPreemption"), [Counting]
+    )
+    Counting.asked.clear()
+    decision, _ = make_cycle(state).decide(profile, URGENT)
+    assert isinstance(decision, Unschedulable)
+    assert decision.message.endswith(
+        "preemption: 0/3 nodes are available: 1 Insufficient cpu, "
+        "2 No preemption victims found for incoming pod."
+    )
+    assert Counting.asked["a"] == Counting.asked["c"] == 1
+    assert Counting.asked["b"] > 1
 
 
 def test_a_victim_that_breaks_a_budget_is_not_charged_to_those_after_it() -> None:

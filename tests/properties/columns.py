@@ -172,6 +172,8 @@ class ColumnChecks:
                 for row, pod in zip(lesser.rows.tolist(), lesser.pods, strict=True)
             ]
             assert found == sorted(expected, key=lambda entry: entry[:3])
+            crowded = np.flatnonzero(view.have_lesser_pods(priority)).tolist()
+            assert crowded == sorted({row for row, *_ in expected})
             for resource, column in lesser.requests.items():
                 amounts = [pod.requests.occupied.get(resource, 0) for pod in lesser.pods]
                 assert column.tolist() == amounts, resource

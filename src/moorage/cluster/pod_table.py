@@ -131,6 +131,11 @@ class PodTable:
             requests={name: column[slots] for name, column in self._requests.items()},
         )
 
+    def rows_with_lesser(self, priority: int) -> Rows:
+        """Where pods less important than `priority` are; a row comes once for each of them."""
+        slots = self._lower(priority)  # brings the columns up to date
+        return self._row[slots].astype(np.intp)
+
     def _lower(self, priority: int) -> NDArray[np.intp]:
         self._write()
         used = len(self._pods)

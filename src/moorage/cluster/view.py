@@ -341,6 +341,12 @@ class NodeView:
         """The pods of the whole cluster that are less important than `priority`."""
         return self._state.pods.lesser_pods(priority, now)
 
+    def have_lesser_pods(self, priority: int) -> Bools:
+        """The nodes that hold pods less important than `priority`."""
+        column = np.zeros(len(self.whole), np.bool_)
+        column[self._state.pods.rows_with_lesser(priority)] = True
+        return self.gather(column)
+
     def without(self, lesser: LesserPods, rows: Rows) -> "Overlay":
         """Some rows, each as it would be without its less important pods."""
         from moorage.cluster.overlay import Overlay  # a view itself

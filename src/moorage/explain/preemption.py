@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from moorage.cluster.columns import Bools, Rows
+from moorage.cluster.columns import Rows
 from moorage.explain.report import Preemption, PreemptionCandidate, PreemptionNode
 from moorage.explain.survey import MOST_EXAMPLES
 from moorage.framework.attempt import AttemptResult
@@ -144,7 +144,8 @@ def _dry_run(plugin: DefaultPreemption, attempt: AttemptResult, rows: Rows) -> _
 
 def _sampled(plugin: DefaultPreemption, attempt: AttemptResult, rows: Rows) -> Preemption:
     """What can be said after a look at some of the rows; the plugin itself would look at more."""
-    tried = rows[_crowded(attempt)[rows]][:MOST_TRIALS]
+    crowded = attempt.nodes.have_lesser_pods(attempt.pod.priority)
+    tried = rows[crowded[rows]][:MOST_TRIALS]
     run = _dry_run(plugin, attempt, tried)
     looked = f"{len(tried)} of {len(rows)} nodes with less important pods were tried"
     if not run.candidates:
@@ -154,18 +155,12 @@ def _sampled(plugin: DefaultPreemption, attempt: AttemptResult, rows: Rows) -> P
     return run.report(message, chosen.node_name)
 
 
-def _crowded(attempt: AttemptResult) -> Bools:
-    """The rows with less important pods."""
-    crowded = np.zeros(len(attempt.nodes), np.bool_)
-    crowded[attempt.nodes.lesser_pods(attempt.pod.priority, attempt.now).rows] = True
-    return crowded
-
-
 def _costly(attempt: AttemptResult, rows: Rows) -> bool:
     """Would too many nodes have to be tried one by one?"""
     if columns.applies(attempt):
         return False
-    return int(np.count_nonzero(_crowded(attempt)[rows])) > MOST_TRIALS
+    crowded = attempt.nodes.have_lesser_pods(attempt.pod.priority)
+    return int(np.count_nonzero(crowded[rows])) > MOST_TRIALS
 
 
 def _proposal(result: PostFilterResult | None) -> str:

@@ -119,11 +119,13 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 def decisive_rows(outcome: FilterOutcome) -> Sequence[tuple[str, Bools, Verdicts]]:
-    """Per plugin, the rows where it was the first to refuse: the ones that upstream reports."""
+    """Per plugin that refuses any, the rows where it was the first: those that upstream reports."""
     undecided = outcome.considered.copy()
     undecided[list(outcome.overruled)] = False
     result = []
     for name, verdicts in outcome.verdicts:
+        if not np.count_nonzero(verdicts.bits):
+            continue  # as most plugins do most of the time
         decisive = undecided & verdicts.rejected
         undecided &= ~decisive
         result.append((name, decisive, verdicts))
@@ -132,6 +134,8 @@ def decisive_rows(outcome: FilterOutcome) -> Sequence[tuple[str, Bools, Verdicts
 
 def _distinct(statuses: Collection[Status]) -> Sequence[tuple[Status, int]]:
     """Statuses and how often they come; rows refused together share one, so identity will do."""
+    if not statuses:
+        return ()
     by_identity = {id(status): status for status in statuses}
     times = Counter(map(id, statuses))
     return [(status, times[key]) for key, status in by_identity.items()]

@@ -31,7 +31,13 @@ from moorage.plugins.default_preemption.group_victims import (
     select_group_victims,
 )
 from moorage.plugins.default_preemption.units import units_of
-from moorage.plugins.default_preemption.victims import Unit, compile_budgets, pick, select_victims
+from moorage.plugins.default_preemption.victims import (
+    NO_VICTIMS,
+    Unit,
+    compile_budgets,
+    pick,
+    select_victims,
+)
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
@@ -182,12 +188,16 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin, PodGroupPostFilterPl
             log_lines.DRY_RUN(attempt.pod, len(rows), len(budgets), 0, enough)
             for row in rows:
                 log_lines.CHECKING_NODE(attempt.pod, attempt.nodes.node(int(row)).name)
-        if not len(self.handle.groups) and columns.applies(attempt):
-            run = columns.select_victims_everywhere(attempt, rows, budgets).first(enough)
-            _log_victims(attempt.pod, run)
-            return run, run.refusals, run.best() if len(run) else None
-        candidates: list[Candidate] = []
         refusals: list[Status] = []
+        if not len(self.handle.groups):
+            crowded = rows[attempt.nodes.have_lesser_pods(attempt.pod.priority)[rows]]
+            refusals += [NO_VICTIMS] * (len(rows) - len(crowded))
+            rows = crowded
+            if len(rows) and columns.applies(attempt):
+                run = columns.select_victims_everywhere(attempt, rows, budgets).first(enough)
+                _log_victims(attempt.pod, run)
+                return run, refusals + run.refusals, run.best() if len(run) else None
+        candidates: list[Candidate] = []
         for row in rows:
             units = self.units_on(attempt, int(row))
             result = select_victims(attempt, int(row), budgets, units)
