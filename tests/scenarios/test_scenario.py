@@ -48,14 +48,14 @@ def read(folder: Path, text: str) -> ScenarioFile:
         ("", ":1: expected `object`, got `null`"),
         (
             HEAD.replace("v1alpha1", "v1"),
-            ":1: apiVersion: invalid enum value 'simulate.moorage.io/v1'",
+            ":1: apiVersion: expected simulate.moorage.io/v1alpha1",
         ),
         (HEAD + "stop: {}\nstop: {}\n", ":5: expected each key once, got 'stop' again"),
         (HEAD + "stop: &s\n  after: *s\n", ":4: expected no alias within what it stands for"),
         (HEAD + "stop:\n  pending: .inf\n", ":5: expected a number that is finite, got .inf"),
         (
             HEAD + 'stop: {after: "1\\0"}\n',
-            ":4: expected text without control characters, got '1\\x00'",
+            ":4: expected text without control characters or lone surrogates, got '1\\x00'",
         ),
         (
             HEAD + "stop: {pending: " + 101 * "9" + "}\n",
@@ -242,7 +242,8 @@ def read(folder: Path, text: str) -> ScenarioFile:
         ),
         (
             HEAD + "events:\n- {at: 1s, node: n, what: sink}\n",
-            ":5: events[0].what: invalid enum value 'sink'",
+            ":5: events[0].what: expected one of cordon, drain, fail, price, reclaim, repair, "
+            "taint, uncordon, untaint, upgrade",
         ),
         (
             HEAD + "events:\n- {at: 1s, what: fail}\n",

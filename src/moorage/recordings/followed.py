@@ -165,6 +165,8 @@ class FollowedCluster:
         except StateError as error:
             text = f"expected a change that fits what was recorded before: {error}"
             raise InputError(f"{self._path}: record {step.number}: {text}") from None
+        except ValueError as error:
+            raise InputError(f"{self._path}: record {step.number}: object: {error}") from None
 
     def _change(self, before: ApiObject | None, after: ApiObject | None) -> None:
         obj = after or before

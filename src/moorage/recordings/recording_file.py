@@ -111,7 +111,10 @@ class Recording:
         known = KINDS.get(kind)
         if known is None:
             raise self.wrong(one.number, f"object.kind: expected a kind of the API, got {kind!r}")
-        return decode_json(known.struct, bytes(one.record.object), self.place(one.number))
+        try:
+            return decode_json(known.struct, bytes(one.record.object), self.place(one.number))
+        except UnicodeDecodeError as error:
+            raise self.wrong(one.number, f"object: expected text in UTF-8: {error}") from None
 
     def place(self, number: int) -> str:
         """How messages call a record."""

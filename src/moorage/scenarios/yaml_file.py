@@ -6,6 +6,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
 import yaml
+from msgspec import inspect
 
 from moorage.errors import InputError
 from moorage.model.duration import parse_duration
@@ -29,7 +30,9 @@ class YamlFile(Generic[T]):
             self.document = msgspec.convert(self.plain, form)
         except msgspec.ValidationError as error:
             what, _, place = str(error).partition(" - at `$")
-            self.refuse(place.rstrip("`").removeprefix("."), what[:1].lower() + what[1:])
+            field = place.rstrip("`").removeprefix(".")
+            choices = _choices(form, field)
+            self.refuse(field, f"expected {choices}" if choices else what[:1].lower() + what[1:])
 
     def _read(self) -> Any:
         path = self.path
@@ -94,6 +97,26 @@ class YamlFile(Generic[T]):
                 break
             node = value
         return 1 if node is None else int(node.start_mark.line) + 1
+
+
+def _choices(form: type, field: str) -> str:
+    """The words that a field of a form takes, if it takes only some."""
+    kinds = [inspect.type_info(form)]
+    for name in field.replace("]", "").replace("[", ".").split("."):
+        kinds = [inner for kind in kinds for inner in _inside(kind, name)]
+    words = [str(v) for one in kinds if isinstance(one, inspect.LiteralType) for v in one.values]
+    return f"one of {', '.join(filter(None, words))}" if len(words) > 1 else "".join(words)
+
+
+def _inside(kind: inspect.Type, name: str) -> list[inspect.Type]:
+    match kind:
+        case inspect.StructType():
+            return [field.type for field in kind.fields if field.encode_name == name]
+        case inspect.VarTupleType():
+            return [kind.item_type]
+        case inspect.UnionType():
+            return [inner for one in kind.types for inner in _inside(one, name)]
+    return []
 
 
 def _begins(field: str, key: Any) -> bool:

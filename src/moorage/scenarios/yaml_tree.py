@@ -9,7 +9,7 @@ import yaml
 _MOST_VALUES = 1_000_000
 _MOST_DIGITS = 100
 _INT = "tag:yaml.org,2002:int"
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _FLOAT = "tag:yaml.org,2002:float"
 
 
@@ -73,7 +73,9 @@ class _Search:
 
 def _check_scalar(node: yaml.ScalarNode) -> None:
     if _CONTROL.search(node.value):
-        raise _FlawError(f"expected text without control characters, got {node.value[:40]!r}")
+        raise _FlawError(
+            f"expected text without control characters or lone surrogates, got {node.value[:40]!r}"
+        )
     if node.tag == _INT and len(node.value) > _MOST_DIGITS:
         raise _FlawError(f"expected at most {_MOST_DIGITS} digits, got {len(node.value)}")
     if node.tag != _FLOAT:

@@ -9,6 +9,7 @@ SHARES = {
     "config": 12,
     "cel": 10,
     "ledger": 8,
+    "scenario": 8,
     "wire": 8,
     "engine": 18,
     "live": 12,
