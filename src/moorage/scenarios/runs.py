@@ -69,6 +69,10 @@ def run_scenario(
         watch(name, seed, run)
 
     for scheduler in file.scenario.schedulers:
+        configuration(
+            file, scheduler
+        )  # What is wrong with any of them is told before the first run.
+    for scheduler in file.scenario.schedulers:
         runs = []
         for seed in range(repetitions.seed, repetitions.seed + repetitions.count):
             run = play(file, scheduler, seed, partial(follow, scheduler.name, seed), label)

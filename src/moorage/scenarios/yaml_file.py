@@ -14,6 +14,7 @@ from moorage.scenarios.yaml_tree import find_flaw
 
 T = TypeVar("T")
 _MOST_CHARACTERS = 20_000_000
+_LONGEST_MESSAGE = 4_000
 _ELEMENT = re.compile(r"\[(\d+)\]\.?")
 
 
@@ -59,7 +60,8 @@ class YamlFile(Generic[T]):
 
     def refuse(self, field: str, what: str) -> NoReturn:
         """Say what is wrong with a field."""
-        raise InputError(f"{self.place(field)}: {what}")
+        shown = what if len(what) <= _LONGEST_MESSAGE else f"{what[:_LONGEST_MESSAGE]} ..."
+        raise InputError(f"{self.place(field)}: {shown}")
 
     def place(self, field: str) -> str:
         """How messages call a field: file, line and name."""
