@@ -1,6 +1,7 @@
 """Completion scripts; bash is asked what it would offer."""
 
 import argparse
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -95,7 +96,7 @@ def test_cli_022_a_configuration_is_a_yaml_or_json_file(
 def test_every_flag_of_the_scheduler_is_in_every_script(shell: str) -> None:
     script = completion_script(shell, build_parser())
     assert "moorage-scheduler" in script
-    assert "@" not in script.replace("$@", "")
+    assert not re.search(r"@\w+@", script)
     for option in scheduler_options():
         long = option.names[-1]
         assert (f" -l {long[2:]} " if shell == "fish" else long) in script

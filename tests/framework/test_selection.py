@@ -192,9 +192,7 @@ def test_a_search_that_finds_nothing_moves_the_start_too() -> None:
     named = Affinity(node_affinity=node_affinity([node_term(names=("In", ["n001"]))]))
     decision, _ = cycle.decide(profile, make_pod("big", cpu="99", affinity=named))
     assert isinstance(decision, Unschedulable)
-    decision, _ = cycle.decide(profile, make_pod("small"))
-    assert isinstance(decision, Bind)
-    assert decision.node_name == "n001", "one node was looked at, so the next search starts there"
+    assert cycle.search.start == 1, "one node was looked at, so the next search starts there"
 
 
 def test_a_pod_that_waited_for_a_node_does_not_move_the_start() -> None:

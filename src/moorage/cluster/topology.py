@@ -1,8 +1,11 @@
 """The order nodes are looked at: zones take turns, as in kube-scheduler's node tree.
 
 Zones stand in the order they were first seen, nodes in the order they came; a node whose zone
-changes goes to the end of its new zone.
+changes goes to the end of its new zone. Of equal nodes one is taken by name, so that a scheduler
+that was started later takes the same.
 """
+
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +20,7 @@ class NodeOrder:
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
         self._order: NDArray[np.intp] | None = None
-        self._places: NDArray[np.intp] = np.zeros(0, np.intp)
+        self._places: NDArray[np.intp] | None = None
 
     def add(self, node: Node) -> None:
         """A node came, or its zone may have changed."""
@@ -27,7 +30,7 @@ class NodeOrder:
         self.remove(name)
         self._zones.setdefault(zone, {})[name] = None
         self._zone_of[name] = zone
-        self._order = None
+        self._order = self._places = None
 
     def remove(self, name: str) -> None:
         """A node went; also called when rows move, which changes the order of rows."""
@@ -37,19 +40,21 @@ class NodeOrder:
             del members[name]
             if not members:
                 del self._zones[zone]
-        self._order = None
+        self._order = self._places = None
 
     def rows(self, row_of: dict[str, int]) -> NDArray[np.intp]:
         """Row numbers in the order nodes are looked at."""
         if self._order is None:
             self._order = np.fromiter((row_of[name] for name in self.names()), np.intp, len(row_of))
-            self._places = np.empty(len(row_of), np.intp)
-            self._places[self._order] = np.arange(len(row_of))
         return self._order
 
     def places(self, row_of: dict[str, int]) -> NDArray[np.intp]:
-        """Where each row comes in that order."""
-        self.rows(row_of)
+        """Where each row comes if zones and their nodes stand by name."""
+        if self._places is None:
+            names = _in_turns(sorted(self._zones[zone]) for zone in sorted(self._zones))
+            rows = np.fromiter((row_of[name] for name in names), np.intp, len(row_of))
+            self._places = np.empty(len(row_of), np.intp)
+            self._places[rows] = np.arange(len(row_of))
         return self._places
 
     def copy(self) -> "NodeOrder":
@@ -61,14 +66,19 @@ class NodeOrder:
 
     def names(self) -> list[str]:
         """The nodes in the order they are looked at; nodes added in this order keep it."""
-        names: list[str] = []
-        turns = [iter(zone) for zone in self._zones.values()]
-        while turns:
-            still = []
-            for turn in turns:
-                name = next(turn, None)
-                if name is not None:
-                    names.append(name)
-                    still.append(turn)
-            turns = still
-        return names
+        return _in_turns(self._zones.values())
+
+
+def _in_turns(zones: Iterable[Iterable[str]]) -> list[str]:
+    """One node of each zone after the other."""
+    names: list[str] = []
+    turns = [iter(zone) for zone in zones]
+    while turns:
+        still = []
+        for turn in turns:
+            name = next(turn, None)
+            if name is not None:
+                names.append(name)
+                still.append(turn)
+        turns = still
+    return names

@@ -3,7 +3,7 @@
 By default every node is looked at. With `percentageOfNodesToScore` from 1 to 100 the search stops
 when enough feasible nodes are found, and the next pod's search starts where this one ended: the
 rotation is upstream's. Of nodes with equal totals the one with the fewest pods is taken, and of
-these the first in the order of the search (ADR 0022).
+these the first: in the order of such a search, or by name if every node was looked at (ADR 0022).
 """
 
 from collections.abc import Callable
@@ -34,10 +34,10 @@ class FeasibleNodes(NamedTuple):
     rows: Rows
     """Ascending, which is the order of the columns."""
     places: Callable[[Rows], Rows]
-    """Where some of the rows come in the search: of equals the first is taken."""
+    """Where some of the rows come: of equals the first is taken."""
 
     def in_order(self) -> Rows:
-        """The rows in the order of the search."""
+        """The rows in the order of their places."""
         return self.rows[np.argsort(self.places(self.rows), kind="stable")]
 
 
@@ -61,14 +61,9 @@ class NodeSearch:
         self, order: NodeOrder, row_of: dict[str, int], feasible: Rows
     ) -> FeasibleNodes:
         """All feasible rows, of a search that looks at every node."""
-        places, nodes = order.places(row_of), len(row_of)
-        self.start = start = self.start % nodes
+        self.start %= len(row_of)
         self.looked_at = _NO_ROWS
-
-        def place(rows: Rows) -> Rows:
-            return (places[rows] - start) % nodes
-
-        return FeasibleNodes(feasible, place)
+        return FeasibleNodes(feasible, order.places(row_of).take)
 
     def feasible(self, order: Rows, considered: Bools, accepted: Bools, most: int) -> FeasibleNodes:
         """At most so many feasible rows; moves the start on."""
@@ -92,7 +87,7 @@ class NodeSearch:
 def best(found: FeasibleNodes, totals: Ints, emptiness: NDArray[np.int16]) -> int:
     """The row with the largest total; of equals the emptiest, the one with the fewest pods.
 
-    Of these the first in the search. `totals` belongs to the rows that were found, `emptiness` to
+    Of these the first place. `totals` belongs to the rows that were found, `emptiness` to
     all nodes.
     """
     ties = found.rows.take((totals == totals[totals.argmax()]).nonzero()[0])

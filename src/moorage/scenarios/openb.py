@@ -102,9 +102,9 @@ def run_openb(
     document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}
     config = load_config(msgspec.json.encode(document), policy)
     cluster = VirtualCluster(config, full_registry(), seed=seed)
-    # Of equal nodes the first one is taken.
-    by_rank = sorted(zip(order.ranks, nodes, strict=True))
-    cluster.add(*(_node(node) for _, node in by_rank))
+    # Of equal nodes the first one by name is taken.
+    ranked = zip(order.ranks, nodes, strict=True)
+    cluster.add(*(_node(node._replace(name=f"{rank:06}")) for rank, node in sorted(ranked)))
     asked, allocated, placed = [0], [0], 0
     for number, arrival in enumerate(order.arrivals):
         milli = pods[arrival].gpus * pods[arrival].gpu_milli
