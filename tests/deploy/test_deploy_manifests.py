@@ -70,7 +70,6 @@ def test_every_role_is_bound_to_the_account_that_the_deployment_runs_under() -> 
     there_in_every_cluster = {("Role", "extension-apiserver-authentication-reader")}
     not_for_moorage = {
         ("ClusterRole", "moorage-scheduler-explain-reader"),
-        ("ClusterRole", "moorage-recorder"),
         ("ClusterRole", "moorage-scheduler-metrics-reader"),
     }
     assert bound == roles - not_for_moorage | there_in_every_cluster

@@ -122,7 +122,7 @@ def test_the_reader_of_explanations_may_read_what_is_served_below_explain_and_no
 
 def test_the_recorder_may_list_and_watch_what_a_scheduler_reads_and_nothing_else() -> None:
     wanted = {right(resource_for(kind), verb) for kind in KINDS for verb in ("list", "watch")}
-    assert granted(DEPLOY / "rbac" / "recorder.yaml") == wanted
+    assert granted(DEPLOY / "recorder.yaml") == wanted
 
 
 def test_all_roles_together_grant_just_the_calls_in_the_source() -> None:
