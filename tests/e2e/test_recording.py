@@ -20,7 +20,7 @@ from moorage.recordings.recording_file import Recording
 from moorage.simulator.world import World
 
 _CONFIG: Json = {"percentageOfNodesToScore": 100}
-_NODES, _PODS, _AT_ONCE = 12, 200, 10
+_NODES, _PODS = 12, 200
 _SECRET = "hunter2"
 
 
@@ -92,18 +92,18 @@ def _recording(
 
 
 def _churn(api: Api, namespace: str) -> None:
-    """Unlike pods, some at a time; some go, some preempt others."""
+    """Unlike pods come; some go, some preempt others."""
     dice, left = Random(11), []
     for number in range(_PODS):
         name = f"p{number}"
         api.create(_placed_in(namespace, _some_pod(name, dice)))
         left.append(name)
+        # One by one: of what happens at once, no recording tells what the scheduler knew first.
+        _wait(api, namespace)
         gone = left[dice.randrange(len(left))]
         if dice.random() < 0.25 and _node(api, gone, namespace):
             api.delete("Pod", gone, namespace, grace=0)
             left.remove(gone)
-        if number % _AT_ONCE == _AT_ONCE - 1:
-            _wait(api, namespace)
     _wait(api, namespace)
     api.create(_placed_in(namespace, pod("last", cpu="1m", priorityClassName="urgent")))
     wait_for("the last pod", lambda: _node(api, "last", namespace))

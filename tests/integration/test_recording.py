@@ -65,8 +65,9 @@ def test_replayed_with_the_same_configuration_every_decision_is_the_same(tmp_pat
 
 
 async def _churn(stage: LiveStage) -> None:
-    """Unlike pods at once, some of which go again and some of which fit nowhere."""
+    """Unlike pods, some of which go again and some of which fit nowhere."""
     dice = Random(3)
+    pods = stage.server.store.collection(BY_PLURAL["", "v1", "pods"].storage)
     for number in range(PODS):
         cpu = dice.choice(["100m", "500m", "1", "2", "9"])
         spread = {
@@ -77,12 +78,12 @@ async def _churn(stage: LiveStage) -> None:
         }
         more = {"topologySpreadConstraints": [spread]} if dice.random() < 0.3 else {}
         await stage.create_pod(f"p{number}", cpu=cpu, **more)
+        # One by one: of what happens at once, no recording tells what the scheduler knew first.
+        await until(lambda: all(_is_decided(one.object()) for one in pods.all()))
         if dice.random() < 0.2:
             gone = f"p{dice.randrange(number + 1)}"
             if stage.node_of(gone):
                 await stage.client.delete(RESOURCES["Pod"], "default", gone, grace_seconds=0)
-    pods = stage.server.store.collection(BY_PLURAL["", "v1", "pods"].storage)
-    await until(lambda: all(_is_decided(one.object()) for one in pods.all()))
 
 
 def _is_decided(pod: Json) -> bool:
